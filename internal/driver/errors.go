@@ -1,0 +1,24 @@
+package driver
+
+import (
+	"errors"
+	"strconv"
+)
+
+// ErrClosed: the transaction is finished, or the database is closed.
+var ErrClosed = errors.New("transaction is closed")
+
+// ErrNoSchema: the tables do not exist where the store looks for them.
+var ErrNoSchema = errors.New("schema is missing")
+
+// ErrKeyTaken: the run already has work under this key.
+var ErrKeyTaken = errors.New("work key is taken in this run")
+
+// ConflictError: a row given to Insert exists with other content. It says which
+// row of the call, and nothing about what is stored.
+type ConflictError struct{ Index int }
+
+// Error names the row's place in the call.
+func (e *ConflictError) Error() string {
+	return "row " + strconv.Itoa(e.Index) + " exists with other content"
+}
