@@ -1,0 +1,165 @@
+package consign
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/consign-go/consign/internal/lifecycle"
+)
+
+// RetryOwner says who tries a message again.
+type RetryOwner int
+
+const (
+	// InProcess: a short bounded loop in the process that claimed the message.
+	// Nothing else ever starts it again, so a crash while delivering loses the
+	// message rather than sending it twice, and shows it for review.
+	InProcess RetryOwner = iota
+	// OnSchedule: what may be tried again goes back to the database with a due
+	// time, for receivers that may be down for hours.
+	OnSchedule
+)
+
+// Channel is the contract of one way to send messages. What it says is copied
+// onto a message when it is created; a changed channel affects new messages only.
+type Channel struct {
+	// Name is what messages call the channel: 1 to 128 bytes of printable ASCII.
+	Name string
+
+	// Idempotent says that the receiver drops a repeated delivery key, so that an
+	// unknown outcome may be tried again. Default: false.
+	Idempotent bool
+
+	// Retry says who tries again. Default: InProcess.
+	Retry RetryOwner
+
+	// MaxAttempts is how often a message may be started, 1 to 1,000.
+	// Default: 3 in process, 8 on schedule.
+	MaxAttempts int
+
+	// Waits are the times between the attempts of an in-process loop; the last
+	// one repeats. Default: 1 s, 5 s.
+	Waits []time.Duration
+
+	// Timeout is what one attempt may take. Default: 10 s in process, 30 s on
+	// schedule.
+	Timeout time.Duration
+
+	// Lease is how long a claim holds: longer than the timeout plus the settle
+	// margin of 10 s, in process longer than the whole loop plus that margin.
+	// Default: 60 s.
+	Lease time.Duration
+
+	// MaxAge is how long after it became due a message may still be started, at
+	// most 10 years. Default: no limit.
+	MaxAge time.Duration
+
+	// PayloadLimit is the largest payload in canonical bytes, 1 to 1 MiB.
+	// Default: 16 KiB.
+	PayloadLimit int
+}
+
+const (
+	defaultPayloadLimit = 16 << 10
+	maxPayloadLimit     = 1 << 20
+	maxAttemptsLimit    = 1000
+	maxLease            = 24 * time.Hour
+	maxMaxAge           = 10 * 365 * 24 * time.Hour
+)
+
+// filled returns the channel with its defaults.
+func (c Channel) filled() Channel {
+	process := c.Retry == InProcess
+	set := func(d *time.Duration, v time.Duration) {
+		if *d == 0 {
+			*d = v
+		}
+	}
+	set(&c.Lease, 60*time.Second)
+	if process {
+		set(&c.Timeout, 10*time.Second)
+		if c.MaxAttempts == 0 {
+			c.MaxAttempts = 3
+		}
+		if c.Waits == nil {
+			c.Waits = []time.Duration{time.Second, 5 * time.Second}
+		}
+	} else {
+		set(&c.Timeout, 30*time.Second)
+		if c.MaxAttempts == 0 {
+			c.MaxAttempts = 8
+		}
+	}
+	if c.PayloadLimit == 0 {
+		c.PayloadLimit = defaultPayloadLimit
+	}
+	return c
+}
+
+// loop is what all attempts of an in-process channel take together, at most.
+func (c *Channel) loop() time.Duration {
+	total := time.Duration(c.MaxAttempts) * c.Timeout
+	for i := range c.MaxAttempts - 1 {
+		if len(c.Waits) > 0 {
+			total += c.Waits[min(i, len(c.Waits)-1)]
+		}
+	}
+	return total
+}
+
+// check reports what is wrong with a filled channel.
+func (c *Channel) check(fs *faults, field string) {
+	fs.text(field+".name", c.Name, 1, 128)
+	if c.Retry != InProcess && c.Retry != OnSchedule {
+		fs.add(field+".retry", "is neither InProcess nor OnSchedule")
+	}
+	if c.Retry == OnSchedule && c.Waits != nil {
+		fs.add(field+".waits", "belong to an in-process loop only")
+	}
+	for i, w := range c.Waits {
+		if w < 0 || w > time.Hour {
+			fs.add(field+".waits["+strconv.Itoa(i)+"]", w.String()+", limit 0s to 1h0m0s")
+		}
+	}
+	if c.PayloadLimit < 1 || c.PayloadLimit > maxPayloadLimit {
+		fs.add(field+".payload_limit", strconv.Itoa(c.PayloadLimit)+" bytes, limit 1 to "+strconv.Itoa(maxPayloadLimit))
+	}
+	whole := c.Timeout
+	if c.Retry == InProcess && c.MaxAttempts > 0 && c.MaxAttempts <= maxAttemptsLimit {
+		whole = c.loop()
+	}
+	checkTimes(fs, field, c.contract(), whole)
+}
+
+func (c *Channel) contract() lifecycle.Contract {
+	k := lifecycle.Contract{
+		Retry: lifecycle.Process, Idempotent: c.Idempotent, MaxAttempts: c.MaxAttempts,
+		Lease: c.Lease, Timeout: c.Timeout, MaxAge: c.MaxAge,
+	}
+	if c.Retry == OnSchedule {
+		k.Retry = lifecycle.Schedule
+	}
+	return k
+}
+
+// checkTimes holds what kinds and channels have in common: whole is what the
+// effect, or the whole loop, may take under one lease.
+func checkTimes(fs *faults, field string, k lifecycle.Contract, whole time.Duration) {
+	if k.MaxAttempts < 1 || k.MaxAttempts > maxAttemptsLimit {
+		fs.add(field+".max_attempts", strconv.Itoa(k.MaxAttempts)+", limit 1 to "+strconv.Itoa(maxAttemptsLimit))
+	}
+	if k.Timeout < time.Millisecond {
+		fs.add(field+".timeout", k.Timeout.String()+", at least 1ms")
+	}
+	if k.MaxAge < 0 || k.MaxAge > maxMaxAge {
+		fs.add(field+".max_age", k.MaxAge.String()+", limit 0s to "+maxMaxAge.String())
+	}
+	margin := lifecycle.DefaultPolicy.SettleMargin
+	switch {
+	case k.Lease > maxLease:
+		fs.add(field+".lease", k.Lease.String()+", limit "+maxLease.String())
+	case k.Lease <= whole+margin:
+		fs.add(field+".lease", k.Lease.String()+" is not longer than the effect's "+whole.String()+
+			" plus the settle margin of "+margin.String())
+	}
+}

@@ -1,0 +1,129 @@
+// Package demo shows what Consign promises at the moment of a commit, on a
+// throw-away SQLite file. Everything it says it has checked in the tables.
+package demo
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	_ "modernc.org/sqlite" // the driver of the command; the library imports none
+
+	"github.com/consign-go/consign"
+	"github.com/consign-go/consign/migrate"
+	"github.com/consign-go/consign/sqlite"
+)
+
+// desk is a support desk with one database.
+type desk struct {
+	db     *sql.DB
+	outbox *consign.Outbox[*sql.Tx]
+}
+
+// step is one promise: do does it, checks it and says what was seen.
+type step struct {
+	promise string
+	do      func(ctx context.Context, d *desk) (seen string, err error)
+}
+
+var steps = []step{
+	{"a ticket is triaged: the row and the intent to tell the CRM commit together", together},
+	{"the transaction rolls back: neither is there", rolledBack},
+	{"a batch with one bad message is refused whole, naming field and limit", refused},
+	{"a call repeated after a lost answer finds its own message; other content conflicts", repeated},
+	{"an admitted operation leaves its row, its work and its receipt, all or nothing", operation},
+	{"an actor who lost the authority runs nothing", revoked},
+}
+
+// Run shows every step and returns an error if a promise did not hold.
+func Run(ctx context.Context, out io.Writer) (err error) {
+	dir, err := os.MkdirTemp("", "consign-demo-")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	d, err := open(ctx, filepath.Join(dir, "desk.db"))
+	if err != nil {
+		return err
+	}
+	defer d.db.Close()
+	fmt.Fprint(out, "A support desk on one SQLite file. Its tickets and Consign's tables share the database.\n\n")
+	for i, s := range steps {
+		fmt.Fprintf(out, "%d. %s\n", i+1, s.promise)
+		seen, err := s.do(ctx, d)
+		if err != nil {
+			return fmt.Errorf("step %d: %w", i+1, err)
+		}
+		fmt.Fprintf(out, "   ok: %s\n", seen)
+	}
+	fmt.Fprintf(out, "\nAll %d promises were checked in the tables and held.\n", len(steps))
+	return nil
+}
+
+func open(ctx context.Context, path string) (*desk, error) {
+	db, err := sql.Open("sqlite", "file:"+path+"?_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_pragma=busy_timeout(5000)&_txlock=immediate")
+	if err != nil {
+		return nil, err
+	}
+	d := &desk{db: db}
+	if err := d.prepare(ctx); err != nil {
+		db.Close()
+		return nil, err
+	}
+	return d, nil
+}
+
+func (d *desk) prepare(ctx context.Context) error {
+	store, err := sqlite.New(d.db, nil)
+	if err != nil {
+		return err
+	}
+	if _, err := migrate.Up(ctx, store); err != nil {
+		return err
+	}
+	_, err = d.db.ExecContext(ctx, `
+		CREATE TABLE staff (id INTEGER PRIMARY KEY, tenant TEXT NOT NULL, security_version INTEGER NOT NULL, active INTEGER NOT NULL);
+		CREATE TABLE ticket (id INTEGER PRIMARY KEY, tenant TEXT NOT NULL, status TEXT NOT NULL, lock_version INTEGER NOT NULL);
+		INSERT INTO staff VALUES (7, 'acme', 1, 1);
+		INSERT INTO ticket VALUES (41, 'acme', 'new', 1), (42, 'acme', 'new', 1), (43, 'acme', 'new', 1)`)
+	if err != nil {
+		return err
+	}
+	d.outbox, err = consign.New(store, &consign.Options{
+		Channels:  []consign.Channel{{Name: "crm", Retry: consign.OnSchedule, Idempotent: true}},
+		Authority: membership{},
+	})
+	return err
+}
+
+// status reads a ticket's status.
+func (d *desk) status(ctx context.Context, ticket int) (status string, err error) {
+	err = d.db.QueryRowContext(ctx, `SELECT status FROM ticket WHERE id = ?`, ticket).Scan(&status)
+	return status, err
+}
+
+// intents counts the intents that are stored.
+func (d *desk) intents(ctx context.Context) (n int, err error) {
+	err = d.db.QueryRowContext(ctx, `SELECT count(*) FROM consign_intent`).Scan(&n)
+	return n, err
+}
+
+// expect compares the tables with what a promise says.
+func (d *desk) expect(ctx context.Context, ticket int, status string, intents int) error {
+	s, err := d.status(ctx, ticket)
+	if err != nil {
+		return err
+	}
+	n, err := d.intents(ctx)
+	if err != nil {
+		return err
+	}
+	if s != status || n != intents {
+		return fmt.Errorf("ticket %d is %s with %d intents stored, expected %s with %d", ticket, s, n, status, intents)
+	}
+	return nil
+}

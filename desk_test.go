@@ -1,0 +1,102 @@
+package consign_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/consign-go/consign"
+)
+
+// desk is the authority of the tests' support desk, with everything that can go
+// wrong with one.
+type desk struct {
+	revoked, denied, gone bool  // the definite noes
+	trouble               error // undecided
+	stranger              bool  // answers for somebody else
+	empty                 bool  // answers nothing, without an error
+	noVersion             bool
+	writes                error // what came of writing through each view; set by the desk
+	tryWrites             bool
+	asked                 []string
+}
+
+// deskOn is a desk on one kind of store.
+type deskOn[TX any] struct {
+	*desk
+	scan func(ctx context.Context, tx TX, query string, dst any) error
+	exec func(ctx context.Context, tx TX, query string) error
+}
+
+var (
+	ann   = consign.Entity{Type: "staff", ID: "7"}
+	acme  = consign.Entity{Type: "tenant", ID: "3"}
+	t41   = consign.Entity{Type: "ticket", ID: "41"}
+	admit = consign.Admission{Operation: consign.Operation{Name: "triage"}, Actor: ann, Tenant: acme, Target: t41, Subject: "session-9"}
+)
+
+func (d *desk) definite() (consign.Target, error) {
+	switch {
+	case d.trouble != nil:
+		return consign.Target{}, d.trouble
+	case d.gone:
+		return consign.Target{}, consign.ErrUnavailable
+	}
+	return consign.Target{}, nil
+}
+
+func (d *deskOn[TX]) read(ctx context.Context, v consign.View, query string) (string, error) {
+	var n int
+	err := consign.Read(ctx, v, func(tx TX) error { return d.scan(ctx, tx, query, &n) })
+	if err == nil && d.tryWrites {
+		werr := consign.Read(ctx, v, func(tx TX) error { return d.exec(ctx, tx, `UPDATE {t}ticket SET status = 'hijacked'`) })
+		if werr == nil {
+			d.writes = errors.New("a write through a view succeeded")
+		}
+	}
+	return fmt.Sprint(n), err
+}
+
+func (d *deskOn[TX]) Principal(ctx context.Context, v consign.View, actor, tenant consign.Entity) (consign.Principal, error) {
+	d.asked = append(d.asked, "principal")
+	switch {
+	case d.trouble != nil:
+		return consign.Principal{}, d.trouble
+	case d.revoked:
+		return consign.Principal{}, fmt.Errorf("staff is gone: %w", consign.ErrRevoked)
+	case d.empty:
+		return consign.Principal{}, nil
+	case d.stranger:
+		actor.ID = "8"
+	}
+	version, err := d.read(ctx, v, `SELECT security_version FROM {t}staff WHERE id = 7`)
+	return consign.Principal{Actor: actor, Tenant: tenant, SecurityVersion: version, Value: d}, err
+}
+
+func (d *deskOn[TX]) Target(ctx context.Context, v consign.View, p consign.Principal, e consign.Entity) (consign.Target, error) {
+	d.asked = append(d.asked, "target")
+	if t, err := d.definite(); err != nil {
+		return t, err
+	}
+	if p.Value != d {
+		return consign.Target{}, errors.New("the principal's own value was not handed on")
+	}
+	version, err := d.read(ctx, v, `SELECT lock_version FROM {t}ticket WHERE id = `+e.ID)
+	if d.noVersion {
+		version = ""
+	}
+	return consign.Target{Entity: e, Version: version}, err
+}
+
+func (d *deskOn[TX]) MayRun(_ context.Context, _ consign.View, _ consign.Principal, operation string, t consign.Target) (bool, error) {
+	d.asked = append(d.asked, "may run "+operation+" on "+t.Entity.String())
+	return !d.denied, nil
+}
+
+// noticeInput is the input of the tests' kind of work.
+type noticeInput struct {
+	Ticket string `json:"ticket"`
+	Note   string `json:"note,omitempty"`
+}
+
+var triaged = consign.Work[noticeInput]{Kind: "tickets.triaged"}

@@ -1,0 +1,161 @@
+package consign
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"strings"
+
+	"github.com/consign-go/consign/internal/canon"
+	"github.com/consign-go/consign/internal/driver"
+)
+
+// What callers branch on, with errors.Is. Every error that this package returns
+// is an [*Error] that wraps one of these or the fault of the database.
+var (
+	// ErrInvalid: an argument breaks a rule or a limit. Error.Faults lists every
+	// one of them; nothing was written.
+	ErrInvalid = errors.New("invalid")
+
+	// ErrConflict: what is asked for exists with other content: a message under
+	// this ID, or work under this key of the run. It does not tell what is stored.
+	ErrConflict = errors.New("exists with other content")
+
+	// ErrNotFound: there is no such intent, or it was erased.
+	ErrNotFound = errors.New("not found")
+
+	// ErrNotPermitted: the authority said that the principal may not do this.
+	ErrNotPermitted = errors.New("not permitted")
+
+	// ErrRevoked: the actor has no authority in this tenant any more. An
+	// [Authority] returns it as its definite no.
+	ErrRevoked = errors.New("authority is revoked")
+
+	// ErrUnavailable: the target does not exist in the principal's scope. An
+	// [Authority] returns it as its definite no.
+	ErrUnavailable = errors.New("target is unavailable")
+
+	// ErrClosed: the transaction is finished, or the run has ended.
+	ErrClosed = errors.New("closed")
+
+	// ErrSchema: the tables are missing, or of a version that this program does
+	// not work with. Package migrate brings them up.
+	ErrSchema = errors.New("database schema does not fit this program")
+
+	// ErrUnconfirmed: the database did not confirm the commit, so the write may
+	// have happened or may still happen. Look for the refs returned with it, or
+	// repeat the call with the same message IDs, which is harmless.
+	ErrUnconfirmed = errors.New("commit was not confirmed")
+)
+
+// Error is what every call of this package returns when it fails. Its text names
+// the operation, then each fault with its limit; it never contains a payload, a
+// recipient or anything else that was stored or passed.
+type Error struct {
+	Op     string  // the operation: "enqueue", "run", …
+	Faults []Fault // what is wrong with the arguments, all of it
+	Err    error   // what to branch on; never nil
+}
+
+// Fault is one thing that is wrong with an argument.
+type Fault struct {
+	Field string // the field as the caller wrote it, lower case: "payload.lines[2]"
+	Rule  string // the rule and the limit: "4097 bytes, limit 4096"
+}
+
+// Error returns "consign: operation: what is wrong".
+func (e *Error) Error() string {
+	var b strings.Builder
+	b.WriteString("consign: " + e.Op + ": ")
+	if len(e.Faults) == 0 {
+		b.WriteString(e.Err.Error())
+		return b.String()
+	}
+	for i, f := range e.Faults {
+		if i > 0 {
+			b.WriteString("; ")
+		}
+		b.WriteString(f.Field + " " + f.Rule)
+	}
+	return b.String()
+}
+
+// Unwrap returns what to branch on.
+func (e *Error) Unwrap() error { return e.Err }
+
+// faults collects what is wrong with the arguments of one call.
+type faults []Fault
+
+func (fs *faults) add(field, rule string) { *fs = append(*fs, Fault{field, rule}) }
+
+// addCanon adds what the canonicaliser found in the value called field.
+func (fs *faults) addCanon(field string, err error) {
+	var c *canon.Error
+	if !errors.As(err, &c) {
+		fs.add(field, err.Error())
+		return
+	}
+	for _, f := range c.Faults {
+		path := field
+		if f.Path != "" && !strings.HasPrefix(f.Path, "[") {
+			path += "."
+		}
+		fs.add(path+f.Path, f.Rule)
+	}
+}
+
+// err returns nil if nothing is wrong.
+func (fs faults) err(op string) error {
+	if len(fs) == 0 {
+		return nil
+	}
+	return &Error{Op: op, Faults: fs, Err: ErrInvalid}
+}
+
+// text checks a short text: min to max bytes of printable ASCII.
+func (fs *faults) text(field, s string, min, max int) {
+	if len(s) < min || len(s) > max {
+		fs.add(field, strconv.Itoa(len(s))+" bytes, limit "+strconv.Itoa(min)+" to "+strconv.Itoa(max))
+		return
+	}
+	for i := range len(s) {
+		if s[i] < ' ' || s[i] > '~' {
+			fs.add(field, "byte "+strconv.Itoa(i)+" is not printable ASCII")
+			return
+		}
+	}
+}
+
+// failure turns an error of a store or of user code into an *Error of op. What
+// is one already keeps its own operation.
+func failure(op string, err error) error {
+	var own *Error
+	var conflict *driver.ConflictError
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &own):
+		return err
+	case errors.As(err, &conflict):
+		return &Error{Op: op, Err: ErrConflict}
+	case errors.Is(err, driver.ErrKeyTaken):
+		return &Error{Op: op, Err: ErrConflict}
+	case errors.Is(err, driver.ErrClosed):
+		return &Error{Op: op, Err: wrapped{ErrClosed, "the transaction is closed"}}
+	case errors.Is(err, driver.ErrNoSchema):
+		return &Error{Op: op, Err: wrapped{ErrSchema, "the tables are missing where this store looks for them; " +
+			"run migrate.Up, or give the store the schema or prefix that they are in"}}
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return &Error{Op: op, Err: err}
+	}
+	return &Error{Op: op, Err: err}
+}
+
+// wrapped is a sentinel with a text of its own.
+type wrapped struct {
+	error
+	text string
+}
+
+func (w wrapped) Error() string { return w.text }
+func (w wrapped) Unwrap() error { return w.error }
