@@ -1,6 +1,7 @@
 package consign
 
 import (
+	"context"
 	"strconv"
 	"time"
 
@@ -23,6 +24,13 @@ const (
 // Channel is the contract of one way to send messages. What it says is copied
 // onto a message when it is created; a changed channel affects new messages only.
 type Channel struct {
+	// Deliver sends one message: the bytes of a.Request, under the key a.Key. It
+	// returns nil only for a known success, and [NotSent], [Refused] or [Rejected]
+	// for what it knows of a failure; any other error, a panic and an ended context
+	// mean that the outcome is unknown. An HTTP error response is no success.
+	// Default: none; the program enqueues for this channel and does not deliver.
+	Deliver func(ctx context.Context, m Message, a Attempt) error
+
 	// Name is what messages call the channel: 1 to 128 bytes of printable ASCII.
 	Name string
 
@@ -37,8 +45,10 @@ type Channel struct {
 	// Default: 3 in process, 8 on schedule.
 	MaxAttempts int
 
-	// Waits are the times between the attempts of an in-process loop; the last
-	// one repeats. Default: 1 s, 5 s.
+	// Waits are the times between the attempts; the last one repeats. What a
+	// receiver asks for is waited for where it is longer, up to 24 h, and a fifth of
+	// each wait is added at random. Default: in process 1 s, 5 s; on schedule 5 s,
+	// 5 min, 30 min, 2 h, 5 h, 10 h, which makes 8 attempts over about 28 hours.
 	Waits []time.Duration
 
 	// Timeout is what one attempt may take. Default: 10 s in process, 30 s on
@@ -76,13 +86,15 @@ func (c Channel) filled() Channel {
 		}
 	}
 	set(&c.Lease, 60*time.Second)
+	if c.Waits == nil && process {
+		c.Waits = []time.Duration{time.Second, 5 * time.Second}
+	} else if c.Waits == nil {
+		c.Waits = []time.Duration{5 * time.Second, 5 * time.Minute, 30 * time.Minute, 2 * time.Hour, 5 * time.Hour, 10 * time.Hour}
+	}
 	if process {
 		set(&c.Timeout, 10*time.Second)
 		if c.MaxAttempts == 0 {
 			c.MaxAttempts = 3
-		}
-		if c.Waits == nil {
-			c.Waits = []time.Duration{time.Second, 5 * time.Second}
 		}
 	} else {
 		set(&c.Timeout, 30*time.Second)
@@ -113,12 +125,9 @@ func (c *Channel) check(fs *faults, field string) {
 	if c.Retry != InProcess && c.Retry != OnSchedule {
 		fs.add(field+".retry", "is neither InProcess nor OnSchedule")
 	}
-	if c.Retry == OnSchedule && c.Waits != nil {
-		fs.add(field+".waits", "belong to an in-process loop only")
-	}
 	for i, w := range c.Waits {
-		if w < 0 || w > time.Hour {
-			fs.add(field+".waits["+strconv.Itoa(i)+"]", w.String()+", limit 0s to 1h0m0s")
+		if w < 0 || w > 7*24*time.Hour {
+			fs.add(field+".waits["+strconv.Itoa(i)+"]", w.String()+", limit 0s to 168h0m0s")
 		}
 	}
 	if c.PayloadLimit < 1 || c.PayloadLimit > maxPayloadLimit {

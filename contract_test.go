@@ -17,8 +17,8 @@ func TestNewReportsEveryFaultOfEveryChannel(t *testing.T) {
 	_, err := consign.New(memory.New(), &consign.Options{Channels: []consign.Channel{
 		{Name: "", Retry: 7},
 		{Name: "crm", Lease: 30 * time.Second, Timeout: 20 * time.Second, Retry: consign.OnSchedule},
-		{Name: "crm", Retry: consign.OnSchedule, Waits: []time.Duration{time.Second}},
-		{Name: "sms", MaxAttempts: 1001, MaxAge: -1, PayloadLimit: 1<<20 + 1, Waits: []time.Duration{2 * time.Hour}},
+		{Name: "crm", Retry: consign.OnSchedule},
+		{Name: "sms", MaxAttempts: 1001, MaxAge: -1, PayloadLimit: 1<<20 + 1, Waits: []time.Duration{-1}},
 		{Name: "loop", MaxAttempts: 4},
 		{Name: "long", Retry: consign.OnSchedule, Lease: 25 * time.Hour, Timeout: time.Microsecond},
 	}})
@@ -27,11 +27,10 @@ func TestNewReportsEveryFaultOfEveryChannel(t *testing.T) {
 		"channels[0].retry is neither InProcess nor OnSchedule",
 		"channels[1].lease 30s is not longer than the effect's 20s plus the settle margin of 10s",
 		"channels[2].name is declared twice",
-		"channels[2].waits belong to an in-process loop only",
 		"channels[3].max_attempts 1001, limit 1 to 1000",
 		"channels[3].max_age -1ns, limit 0s to",
 		"channels[3].payload_limit 1048577 bytes, limit 1 to 1048576",
-		"channels[3].waits[0] 2h0m0s, limit 0s to 1h0m0s",
+		"channels[3].waits[0] -1ns, limit 0s to 168h0m0s",
 		"channels[4].lease 1m0s is not longer than the effect's 51s plus the settle margin of 10s", // 4 x 10 s + 1 s + 5 s + 5 s
 		"channels[5].lease 25h0m0s, limit 24h0m0s",
 		"channels[5].timeout 1µs, at least 1ms",

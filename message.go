@@ -190,6 +190,9 @@ func sameMessage(a, b *driver.New) bool {
 // it looks whether refs are there.
 func (o *Outbox[TX]) commit(ctx context.Context, tx driver.Tx, op string, refs []Ref) error {
 	err := tx.Commit(ctx)
+	if err == nil && o.auto {
+		o.Wake()
+	}
 	if !errors.Is(err, driver.ErrUnconfirmed) {
 		return failure(op, err)
 	}

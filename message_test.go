@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -19,7 +20,7 @@ func notice(ticket int) consign.Message {
 	}
 }
 
-const triage = `UPDATE {t}ticket SET status = 'triaged', lock_version = lock_version + 1 WHERE id = 41`
+const triageSQL = `UPDATE {t}ticket SET status = 'triaged', lock_version = lock_version + 1 WHERE id = 41`
 
 // intents and deliveries are one to one, always.
 func stored(t testing.TB, h *host) int {
@@ -42,7 +43,7 @@ func TestRowAndIntentCommitTogetherOrNotAtAll(t *testing.T) {
 	onEveryStore(t, consign.Options{}, func(t *testing.T, h *host) {
 		for _, commit := range []bool{false, true} {
 			tx := h.begin(t)
-			if err := tx.Exec(triage); err != nil {
+			if err := tx.Exec(triageSQL); err != nil {
 				t.Fatal(err)
 			}
 			ref, err := tx.Enqueue(notice(41))
@@ -142,18 +143,13 @@ func TestEveryLimitIsAnErrorThatNamesFieldAndLimit(t *testing.T) {
 		{"raw 2^53+1", "string", func(m *consign.Message) { m.Payload = json.RawMessage(`{"n":9007199254740993}`) }},
 		{"NaN", "payload", func(m *consign.Message) { m.Payload = map[string]any{"n": math.NaN()} }},
 		{"infinity", "payload", func(m *consign.Message) { m.Payload = map[string]any{"n": math.Inf(-1)} }},
-		{"NUL in a value", "NUL", func(m *consign.Message) { m.Payload = map[string]any{"secret": "a\x00"} }},
-		{"escaped NUL", "NUL", func(m *consign.Message) { m.Payload = json.RawMessage(`{"secret":"\u0000"}`) }},
-		{"NUL in a key", "NUL", func(m *consign.Message) { m.Payload = map[string]any{"a\x00": 1} }},
+		{"NUL in a value", "U+0000", func(m *consign.Message) { m.Payload = map[string]any{"secret": "a\x00"} }},
+		{"escaped NUL", "U+0000", func(m *consign.Message) { m.Payload = json.RawMessage(`{"secret":"\u0000"}`) }},
+		{"NUL in a key", "U+0000", func(m *consign.Message) { m.Payload = map[string]any{"a\x00": 1} }},
 		{"invalid UTF-8", "UTF-8", func(m *consign.Message) { m.Payload = map[string]any{"secret": "\xc3\x28"} }},
 		{"lone surrogate", "payload", func(m *consign.Message) { m.Payload = json.RawMessage(`{"secret":"\ud800"}`) }},
 		{"duplicate keys", "payload", func(m *consign.Message) { m.Payload = json.RawMessage(`{"a":1,"\u0061":2}`) }},
-		{"colliding fields", "payload", func(m *consign.Message) {
-			m.Payload = struct {
-				A int `json:"x"`
-				B int `json:"x"`
-			}{}
-		}},
+		{"colliding fields", "payload", func(m *consign.Message) { m.Payload = colliding() }},
 		{"a time", "payload", func(m *consign.Message) { m.Payload = map[string]any{"at": time.Now()} }},
 		{"bytes", "payload", func(m *consign.Message) { m.Payload = map[string]any{"raw": []byte("secret")} }},
 		{"a function", "payload", func(m *consign.Message) { m.Payload = map[string]any{"f": func() {}} }},
@@ -199,6 +195,15 @@ func TestEveryLimitIsAnErrorThatNamesFieldAndLimit(t *testing.T) {
 			t.Errorf("%d intents, want only the %d accepted ones", n, len(accepted))
 		}
 	})
+}
+
+// colliding is a struct with two fields of one name, which vet would not let stand
+// in the source.
+func colliding() any {
+	field := func(name string) reflect.StructField {
+		return reflect.StructField{Name: name, Type: reflect.TypeFor[int](), Tag: `json:"x"`}
+	}
+	return reflect.New(reflect.StructOf([]reflect.StructField{field("A"), field("B")})).Elem().Interface()
 }
 
 func checkInvalid(t *testing.T, name string, err error, fault string) {

@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"strconv"
 	"sync/atomic"
+	"time"
 
+	"github.com/consign-go/consign/internal/dispatch"
 	"github.com/consign-go/consign/internal/driver"
 )
 
@@ -26,14 +28,42 @@ type Options struct {
 
 	// Authority is required by Run and Join. Default: none, and both refuse.
 	Authority Authority
+
+	// Program is the name under which this program is shown to people, at most
+	// 128 bytes of UTF-8 without control characters. Default: the executable's.
+	Program string
+
+	// Workers is how many deliveries are in hand at once, 1 to 100,000.
+	// Default: 64.
+	Workers int
+
+	// AutoDispatch wakes this program's Serve right after each commit that Consign
+	// makes (EnqueueNow, Run). It shortens the wait and replaces no scan: a program
+	// may end between the commit and the wake-up. Default: off.
+	AutoDispatch bool
+
+	// Grace is how long running effects may go on when Serve stops, at most 1 h.
+	// Default: 20 s.
+	Grace time.Duration
+
+	// HandlerGrace is how long a due intent that no live program serves waits for
+	// one before it is stopped for review, at most 30 days. Default: 15 min.
+	HandlerGrace time.Duration
+
+	// Observe is called for what the engine does, from many goroutines at once; it
+	// must not block. Default: none.
+	Observe func(Observation)
 }
 
-// Outbox commits intents to one database. It is safe for concurrent use, holds
-// no connection and runs nothing by itself.
+// Outbox commits intents to one database and delivers them. It is safe for
+// concurrent use, holds no connection while idle, and runs nothing by itself:
+// delivery happens inside Serve, Drain and Visit.
 type Outbox[TX any] struct {
 	bound     driver.Bound[TX]
 	channels  map[string]Channel
 	authority Authority
+	engine    *dispatch.Engine
+	auto      bool
 	fits      atomic.Bool // the schema was seen to fit this program
 }
 
@@ -54,10 +84,24 @@ func New[TX any](store Store[TX], o *Options) (*Outbox[TX], error) {
 		}
 		channels[c.Name] = c
 	}
+	fs.name("program", o.Program, 0, 128)
+	if o.Workers < 0 || o.Workers > 100_000 {
+		fs.add("workers", strconv.Itoa(o.Workers)+", limit 1 to 100000")
+	}
+	if o.Grace < 0 || o.Grace > time.Hour {
+		fs.add("grace", o.Grace.String()+", limit 0s to 1h0m0s")
+	}
+	if o.HandlerGrace < 0 || o.HandlerGrace > 30*24*time.Hour {
+		fs.add("handler_grace", o.HandlerGrace.String()+", limit 0s to 720h0m0s")
+	}
 	if err := fs.err("new"); err != nil {
 		return nil, err
 	}
-	return &Outbox[TX]{bound: store.Driver(driver.Key{}), channels: channels, authority: o.Authority}, nil
+	out := &Outbox[TX]{
+		bound: store.Driver(driver.Key{}), channels: channels, authority: o.Authority, auto: o.AutoDispatch,
+	}
+	out.engine = out.newEngine(o)
+	return out, nil
 }
 
 // ready finds out once whether the schema fits, through the transaction at hand:

@@ -44,7 +44,7 @@ func TestRunCommitsRowWorkAuditAndReceiptTogether(t *testing.T) {
 		var inside *consign.Run
 		receipt, err := h.outbox.Run(t.Context(), admit, func(ctx context.Context, tx *txn, run *consign.Run) error {
 			inside = run
-			if err := tx.Exec(triage); err != nil {
+			if err := tx.Exec(triageSQL); err != nil {
 				return err
 			}
 			if run.Target() != t41 || run.Principal().SecurityVersion != "3" {
@@ -128,7 +128,7 @@ func TestFailedRunLeavesNothing(t *testing.T) {
 				c.set(d)
 			}
 			body := func(ctx context.Context, exec func(string) error, run *consign.Run) error {
-				if err := exec(triage); err != nil {
+				if err := exec(triageSQL); err != nil {
 					return err
 				}
 				if _, err := triaged.Enqueue(run, "notice", noticeInput{Ticket: "41"}); err != nil {
@@ -171,7 +171,7 @@ func TestPanicInAnOperationRollsBack(t *testing.T) {
 				}
 			}()
 			h.outbox.Run(t.Context(), admit, func(_ context.Context, tx *txn, run *consign.Run) error {
-				tx.Exec(triage)
+				tx.Exec(triageSQL)
 				triaged.Enqueue(run, "notice", noticeInput{})
 				panic("operation")
 			})
@@ -184,7 +184,7 @@ func TestJoinSealsInsideTheCallersTransaction(t *testing.T) {
 	onDesk(t, func(t *testing.T, h *host, _ *desk) {
 		for _, commit := range []bool{false, true} {
 			tx := h.begin(t)
-			if err := tx.Exec(triage); err != nil {
+			if err := tx.Exec(triageSQL); err != nil {
 				t.Fatal(err)
 			}
 			receipt, err := tx.Join(admit, func(_ context.Context, run *consign.Run) error {
@@ -257,7 +257,7 @@ func TestWorkLimits(t *testing.T) {
 			checkInvalid(t, "empty key", err, "key 0 bytes, limit 1 to 128")
 			_, err = triaged.Enqueue(run, strings.Repeat("k", 129), noticeInput{})
 			checkInvalid(t, "long key", err, "key 129 bytes, limit 1 to 128")
-			_, err = triaged.Enqueue(run, "k", noticeInput{Note: strings.Repeat("x", 4096-21)})
+			_, err = triaged.Enqueue(run, "k", noticeInput{Note: strings.Repeat("x", 4096-22)})
 			checkInvalid(t, "4097 bytes", err, "4096")
 			_, err = triaged.Enqueue(run, "k", noticeInput{Note: "secret\x00"})
 			checkInvalid(t, "NUL", err, "note")
@@ -267,7 +267,7 @@ func TestWorkLimits(t *testing.T) {
 			checkInvalid(t, "long kind", err, "work.kind 129 bytes, limit 1 to 128")
 			_, err = consign.Work[string]{Kind: "k"}.Enqueue(run, "k", "")
 			checkInvalid(t, "input not a struct", err, "work.input is string, want a struct")
-			_, err = triaged.Enqueue(run, "k", noticeInput{Note: strings.Repeat("x", 4096-22)})
+			_, err = triaged.Enqueue(run, "k", noticeInput{Note: strings.Repeat("x", 4096-23)})
 			return err
 		})
 		if err != nil {

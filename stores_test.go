@@ -37,6 +37,11 @@ type host struct {
 type outbox interface {
 	EnqueueNow(ctx context.Context, m consign.Message) (consign.Ref, error)
 	Find(ctx context.Context, ref consign.Ref) (consign.Intent, error)
+	Serve(ctx context.Context) error
+	Visit(ctx context.Context, ref consign.Ref) (consign.Result, error)
+	Drain(ctx context.Context, limit int) ([]consign.Result, error)
+	Scan(ctx context.Context, q consign.Queue, limit int) (int, error)
+	Wake()
 	Run(ctx context.Context, a consign.Admission, fn func(ctx context.Context, tx *txn, run *consign.Run) error) (consign.Receipt, error)
 }
 

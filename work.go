@@ -109,6 +109,9 @@ func (w Work[T]) compile() *kind {
 	if typ.Kind() != reflect.Struct {
 		fs.add("work.input", "is "+typ.String()+", want a struct")
 	}
+	if err := canon.Check(typ); err != nil {
+		fs.addCanon("work.input", err)
+	}
 	checkTimes(&fs, "work", k.contract, w.Timeout)
 	if k.err = fs.err("work"); k.err != nil {
 		return k

@@ -11,6 +11,8 @@ import (
 	"os"
 	"os/signal"
 
+	_ "modernc.org/sqlite" // the command's driver; the library imports none
+
 	"github.com/consign-go/consign/cmd/consign/internal/demo"
 )
 

@@ -11,8 +11,6 @@ import (
 	"os"
 	"path/filepath"
 
-	_ "modernc.org/sqlite" // the driver of the command; the library imports none
-
 	"github.com/consign-go/consign"
 	"github.com/consign-go/consign/migrate"
 	"github.com/consign-go/consign/sqlite"
@@ -39,7 +37,8 @@ var steps = []step{
 	{"an actor who lost the authority runs nothing", revoked},
 }
 
-// Run shows every step and returns an error if a promise did not hold.
+// Run shows every step and returns an error if a promise did not hold. It needs a
+// database/sql driver named "sqlite", which the command brings along.
 func Run(ctx context.Context, out io.Writer) (err error) {
 	dir, err := os.MkdirTemp("", "consign-demo-")
 	if err != nil {

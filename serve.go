@@ -1,0 +1,156 @@
+package consign
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/consign-go/consign/internal/dispatch"
+	"github.com/consign-go/consign/internal/driver"
+	"github.com/consign-go/consign/internal/lifecycle"
+)
+
+// Attempt is what a channel gets to know about one attempt.
+type Attempt struct {
+	Ref        Ref
+	Key        string   // the delivery key: what the receiver deduplicates on
+	Request    []byte   // the exact bytes that were digested: send these
+	Digest     [32]byte // SHA-256 of Request
+	Number     int      // of the attempt, from 1
+	Generation int64    // of the claim
+}
+
+// Result is what became of a visit.
+type Result struct {
+	Ref    Ref
+	Status Status
+	Code   Code
+}
+
+// Success reports whether the far side is known to have accepted it.
+func (r Result) Success() bool { return r.Status == StatusSucceeded || r.Status == StatusDelivered }
+
+// Queue takes refs that are due, for workers that call [Outbox.Visit]. It may
+// lose, repeat and reorder them: a repeated visit finds nothing to do, a lost one
+// is found by the next scan. A scheduled recovery needs a persistent queue, or
+// [Outbox.Serve].
+type Queue interface {
+	Push(ctx context.Context, refs []Ref) error
+}
+
+// Observation is something that the engine did: ids, codes, durations and counts,
+// never content.
+type Observation struct {
+	Event    string        // "claim", "start", "settle", "fence", "sweep", "error"
+	Kind     string        // the kind or channel; empty where several are meant
+	Ref      Ref           // zero where several are meant
+	Status   Status        // after a settle
+	Code     Code          // after a settle, of a fence
+	Outcome  string        // of a settle: "succeeded", "refused", "unknown", …
+	Attempt  int           // of a start or a settle
+	Count    int           // of a claim or a sweep
+	Duration time.Duration // of a claim, of the wait for a start, of an effect
+	Err      error         // of the database; never of user code
+}
+
+// engine makes the engine of what this program delivers; without any it still
+// sweeps.
+func (o *Outbox[TX]) newEngine(opt *Options) *dispatch.Engine {
+	c := dispatch.Config{
+		Store: o.bound, Program: opt.Program, Workers: opt.Workers, Grace: opt.Grace, Unserved: opt.HandlerGrace,
+	}
+	if r, ok := o.bound.(driver.Registry); ok {
+		c.Registry = r
+	}
+	for _, ch := range o.channels {
+		if ch.Deliver != nil {
+			c.Served = append(c.Served, ch.served())
+		}
+	}
+	if opt.Observe != nil {
+		c.Observe = func(ob dispatch.Observation) { opt.Observe(observation(&ob)) }
+	}
+	return dispatch.New(c)
+}
+
+func observation(ob *dispatch.Observation) Observation {
+	out := Observation{
+		Event: ob.Event, Kind: ob.Kind, Ref: Ref{ID(ob.Ref)}, Code: ob.Code, Attempt: ob.Attempt,
+		Count: ob.Count, Duration: ob.Duration, Err: ob.Err,
+	}
+	if ob.Event == "settle" {
+		out.Status, out.Outcome = Status(ob.Status.Public(ob.Profile)), ob.Outcome.String()
+	}
+	return out
+}
+
+// served is the channel as the engine sees it: its stored payload is the request.
+func (c *Channel) served() *dispatch.Served {
+	deliver := c.Deliver
+	s := &dispatch.Served{Profile: lifecycle.Message, Kind: c.Name, Contract: c.contract()}
+	s.Schedule = dispatch.Schedule{Waits: c.Waits, Jitter: 0.2}
+	s.Deliver = func(ctx context.Context, t *dispatch.Task) error {
+		i := &t.Intent
+		m := Message{
+			ID: Ref{ID(i.Ref)}, Channel: i.Kind, To: i.Address, Payload: json.RawMessage(i.Payload),
+			Task: i.Task, Index: i.Index, Subject: i.Subject,
+		}
+		return t.Effect(ctx, i.Digest, func(ctx context.Context, a dispatch.Attempt) error {
+			return deliver(ctx, m, Attempt{
+				Ref: m.ID, Key: a.Key.String(), Request: i.Payload, Digest: i.Digest, Number: a.Number, Generation: a.Generation,
+			})
+		})
+	}
+	return s
+}
+
+// Serve scans, sweeps and delivers until ctx ends, then stops gracefully: nothing
+// new is claimed, what was not started is given back, running effects may end
+// within [Options.Grace], and what is known is written down. It is the recommended
+// host of delivery; call it once, in any number of programs.
+func (o *Outbox[TX]) Serve(ctx context.Context) error { return failure("serve", o.engine.Serve(ctx)) }
+
+// Visit drives one intent through whatever it is due for. Losing the claim is a
+// result, not an error. An intent that does not exist is ErrNotFound.
+func (o *Outbox[TX]) Visit(ctx context.Context, ref Ref) (Result, error) {
+	r, found, err := o.engine.Visit(ctx, driver.ID(ref.ID))
+	if err != nil {
+		return Result{}, failure("visit", err)
+	}
+	if !found {
+		return Result{}, &Error{Op: "visit", Err: ErrNotFound}
+	}
+	return result(r), nil
+}
+
+func result(r dispatch.Result) Result {
+	return Result{Ref: Ref{ID(r.Ref)}, Status: Status(r.Status.Public(r.Profile)), Code: r.Code}
+}
+
+// Drain visits up to limit due or expired intents and returns what became of
+// each, in no order. It installs no schedule. limit 0 means 100.
+func (o *Outbox[TX]) Drain(ctx context.Context, limit int) ([]Result, error) {
+	rs, err := o.engine.Drain(ctx, limit)
+	out := make([]Result, len(rs))
+	for i, r := range rs {
+		out[i] = result(r)
+	}
+	return out, failure("drain", err)
+}
+
+// Scan pushes the refs of up to limit due or expired intents to q and returns how
+// many. It installs no schedule. limit 0 means 100.
+func (o *Outbox[TX]) Scan(ctx context.Context, q Queue, limit int) (int, error) {
+	n, err := o.engine.Scan(ctx, limit, func(ctx context.Context, ids []driver.ID) error {
+		refs := make([]Ref, len(ids))
+		for i, id := range ids {
+			refs[i] = Ref{ID(id)}
+		}
+		return q.Push(ctx, refs)
+	})
+	return n, failure("scan", err)
+}
+
+// Wake tells this program's Serve that something was committed, so that it looks
+// at once. It only shortens the wait: scanning finds everything without it.
+func (o *Outbox[TX]) Wake() { o.engine.Wake() }
