@@ -7,7 +7,11 @@ func cancel(s *State) Transition {
 	if s.Status != Pending && s.Status != Leased && !waiting {
 		return Transition{Answer: Refuse, Code: Fenced}
 	}
-	return stop(s, takeOver(s), CancelledByOperator)
+	t := stop(s, takeOver(s), CancelledByOperator)
+	if waiting {
+		t.Require.LeaseLeft = 1 // any: when it is over the message is stranded, and no longer this to decide
+	}
+	return t
 }
 
 // resolved takes a delivery out of review because a person recorded a finding or
@@ -45,6 +49,8 @@ func erase(s *State) Transition {
 // caller owns the attempts, nobody else ever starts it again.
 func handClaim(s *State, e *Event) Transition {
 	free := s.Status == Pending && s.GateOpen && s.DueIn <= 0 && s.DeadlineLeft > 0
+	// What may have been sent already is sent again only where that does no harm.
+	free = free && (!s.Uncertain || e.Contract.Idempotent)
 	if s.Profile != Message || !free || e.Owner == (Token{}) ||
 		s.Digest != (Digest{}) && s.Digest != e.Digest {
 		return Transition{Answer: Unchanged}
@@ -60,7 +66,9 @@ func handClaim(s *State, e *Event) Transition {
 	t.Set.Contract = e.Contract
 	t.Set.Contract.Retry = Process
 	t.Set.Contract.MaxAttempts = 0
+	t.Set.Contract.MaxAge = 0 // a deadline that it would only bring now could have passed already
 	t.Set.Lease, t.Set.Due, t.Set.Review = After(e.Contract.Lease), Clear, After(e.Contract.Lease)
+	t.Require.DeadlineLeft = true // this claim is a start too, and nothing starts after its deadline
 	return t
 }
 
@@ -71,8 +79,8 @@ func handMark(s *State, e *Event) Transition {
 	if s.Status == Succeeded && e.Kind == EvHandDelivered || s.Status == Failed && e.Kind == EvHandFailed {
 		return Transition{Answer: Unchanged, Code: s.Code}
 	}
-	if s.Status != Delivering || s.Contract.Retry != Process {
-		return fenced(s, e)
+	if s.Status != Delivering || !s.InFlight || !s.handDriven() {
+		return fenced(s, e) // a loop's attempts are bounded, and count through settle alone
 	}
 	t := change(s)
 	switch e.Kind {

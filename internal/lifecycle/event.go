@@ -77,17 +77,19 @@ func EventKinds() []EventKind {
 
 // observes returns the outcome that an owner's event reports, and whether it
 // reports one: an observed outcome is kept as late evidence when it is fenced.
+// By hand only a success is definite: an attempt that did not succeed may have
+// timed out, and giving up says nothing about what was sent.
 func (k EventKind) observes() (Outcome, bool) {
 	switch k {
 	case EvSucceeded, EvHandDelivered:
 		return Accepted, true
 	case EvNotSent:
 		return NotSent, true
-	case EvRefused, EvHandAttempt, EvHandFailed:
+	case EvRefused:
 		return Refused, true
 	case EvRejected:
 		return Rejected, true
-	case EvUnknown:
+	case EvUnknown, EvHandAttempt:
 		return Unknown, true
 	}
 	return 0, false
@@ -111,7 +113,8 @@ type Event struct {
 	Owner      Token
 	Generation int64
 
-	// Attempt is the number of the attempt that an outcome belongs to.
+	// Attempt is the number of the attempt that an outcome belongs to. By hand the
+	// caller counts its marks, so that late evidence of one never hides another.
 	Attempt int
 
 	// Digest is what EvStart and EvHandClaim bind.

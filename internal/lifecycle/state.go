@@ -66,6 +66,12 @@ func (s *State) Stranded() bool {
 		(s.Owner == Token{} || s.LeaseLeft <= 0)
 }
 
+// handDriven reports whether s was claimed by hand: its caller owns the attempts,
+// so they have no limit, and one start mark covers them all.
+func (s *State) handDriven() bool {
+	return s.Contract.Retry == Process && s.Contract.MaxAttempts == 0
+}
+
 // attemptsLeft reports whether another attempt may start after spent more have
 // been counted.
 func (s *State) attemptsLeft(spent int) bool {

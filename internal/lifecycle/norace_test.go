@@ -1,0 +1,5 @@
+//go:build !race
+
+package lifecycle_test
+
+const underRace = false
