@@ -35,6 +35,13 @@ func (r *receiver) deliver(_ context.Context, m consign.Message, a consign.Attem
 
 func accept(consign.Attempt) error { return nil }
 
+// times is how often the receiver was reached under the key of ref.
+func (r *receiver) times(ref consign.Ref) int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.got[ref.String()]
+}
+
 func channels(r *receiver) []consign.Channel {
 	return []consign.Channel{
 		{Name: "crm", Retry: consign.OnSchedule, Waits: []time.Duration{time.Millisecond}, Deliver: r.deliver},
@@ -72,7 +79,7 @@ func TestServeDeliversWhatWasCommittedAndEndsWithItsContext(t *testing.T) {
 		h.outbox.Wake()
 		for _, ref := range refs {
 			waitFor(t, h, ref, consign.StatusDelivered)
-			if n := r.got[ref.String()]; n != 2 {
+			if n := r.times(ref); n != 2 {
 				t.Errorf("%s was sent %d times, want a refusal and a success", ref, n)
 			}
 		}
@@ -109,8 +116,8 @@ func TestVisitDrainAndScanDriveWhatIsDue(t *testing.T) {
 			t.Errorf("visit: %+v, %v", got, err)
 		}
 		again, err := h.outbox.Visit(t.Context(), refs[0])
-		if err != nil || again != got || r.got[refs[0].String()] != 1 {
-			t.Errorf("a second visit: %+v, %v, sent %d times", again, err, r.got[refs[0].String()])
+		if err != nil || again != got || r.times(refs[0]) != 1 {
+			t.Errorf("a second visit: %+v, %v, sent %d times", again, err, r.times(refs[0]))
 		}
 		if _, err := h.outbox.Visit(t.Context(), consign.NewRef()); !errors.Is(err, consign.ErrNotFound) {
 			t.Errorf("visit of nothing: %v", err)
@@ -129,8 +136,8 @@ func TestVisitDrainAndScanDriveWhatIsDue(t *testing.T) {
 			t.Errorf("drain of the rest: %d, %v", len(results), err)
 		}
 		for _, ref := range refs {
-			if r.got[ref.String()] != 1 {
-				t.Errorf("%s was sent %d times", ref, r.got[ref.String()])
+			if n := r.times(ref); n != 1 {
+				t.Errorf("%s was sent %d times", ref, n)
 			}
 		}
 		if n, err := h.outbox.Scan(t.Context(), &q, 0); err != nil || n != 0 {
