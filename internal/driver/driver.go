@@ -30,7 +30,8 @@ type Driver interface {
 	Apply(ctx context.Context, ts []lifecycle.Transition) ([]bool, error)
 
 	// Append keeps late evidence: each (ref, generation, number) once. It touches
-	// no delivery.
+	// no delivery. Where the delivery was erased meanwhile the text is left out;
+	// where it was pruned nothing is kept.
 	Append(ctx context.Context, rows []Logged) error
 
 	// Load returns the records of refs, in any order, absent ones left out.
@@ -95,6 +96,8 @@ type Tx interface {
 	// functions must be called.
 	Savepoint(ctx context.Context) (Savepoint, error)
 
+	// Commit returns ErrUnconfirmed where the database may have committed all the
+	// same; after any other error nothing was committed.
 	Commit(ctx context.Context) error
 	Rollback(ctx context.Context) error
 }
@@ -137,11 +140,13 @@ type ClaimRequest struct {
 	Owner   lifecycle.Token
 	Program string // for people; at most 128 bytes
 	Routes  []RouteLimit
+	Limit   int  // of all routes together, in the order of Routes; 0: no more than their own
 	Refs    []ID // only these, if any; the limits still hold
 
-	// Suspects asks for deliveries that crashed an owner before start, and for
-	// nothing else; without it they are left out. They are taken alone, so that
-	// one poisonous intent never takes others down with it.
+	// Suspects asks for deliveries that crashed an owner before start (crashes
+	// are counted, or they are still leased after their lease), and for nothing
+	// else; without it they are left out. They are taken alone, so that one
+	// poisonous intent never takes others down with it.
 	Suspects bool
 
 	Policy lifecycle.Policy
@@ -189,4 +194,33 @@ type Route struct {
 	Version     string
 	Fingerprint [32]byte
 	OldestDue   time.Time
+}
+
+// Registry is what programs tell each other through the database.
+type Registry interface {
+	// Register writes or renews the entry of a program, with a heartbeat of now.
+	// Entries without a heartbeat for a day are removed.
+	Register(ctx context.Context, p Program) error
+
+	// Unregister removes the entry.
+	Unregister(ctx context.Context, id ID) error
+
+	// Serving returns what programs serve whose heartbeat is younger than within.
+	Serving(ctx context.Context, within time.Duration) ([]Serves, error)
+}
+
+// Program is a running program as others see it.
+type Program struct {
+	ID     ID
+	Name   string
+	Serves []Serves
+}
+
+// Serves is a kind or channel that a program delivers.
+type Serves struct {
+	Profile     lifecycle.Profile
+	Kind        string
+	Version     string
+	Fingerprint [32]byte
+	Upgrade     bool // this older version, whatever its fingerprint
 }

@@ -14,6 +14,10 @@ var ErrNoSchema = errors.New("schema is missing")
 // ErrKeyTaken: the run already has work under this key.
 var ErrKeyTaken = errors.New("work key is taken in this run")
 
+// ErrUnconfirmed: the answer to a commit was lost. Every other error of a commit
+// means that nothing was committed.
+var ErrUnconfirmed = errors.New("commit was not confirmed")
+
 // ConflictError: a row given to Insert exists with other content. It says which
 // row of the call, and nothing about what is stored.
 type ConflictError struct{ Index int }

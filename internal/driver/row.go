@@ -98,6 +98,7 @@ func (n *New) Gated() bool { return n.Task != "" && n.Link == First }
 type Claimed struct {
 	Intent Intent
 	State  lifecycle.State
+	DueAt  time.Time // with the ref its [Position] in the route, to go on behind
 }
 
 // Record is everything stored about one intent, for people and for look-ups.

@@ -1,0 +1,144 @@
+package drivertest
+
+import (
+	"fmt"
+
+	"github.com/consign-go/consign/internal/driver"
+	"github.com/consign-go/consign/internal/lifecycle"
+)
+
+func runTests[TX any]() []test[TX] {
+	return []test[TX]{
+		{"is written and sealed", "a run carries what was admitted and what it left behind", runSealed[TX]},
+		{"is sealed once, where it was opened", "a sealed run never changes", runSealedOnce[TX]},
+		{"consumes an approval once", "an approval is consumed by the one run that commits", runApproval[TX]},
+		{"commits with its work", "run, work and receipt commit together or not at all", runWithWork[TX]},
+	}
+}
+
+func runSealed[TX any](b *bench[TX]) {
+	run := driver.Run{
+		ID: driver.NewID(), Operation: "triage", Actor: "staff:7", Tenant: "tenant:1", Subject: "customer:1",
+		InputDigest: digest, Approval: driver.NewID(),
+	}
+	bare := driver.Run{ID: driver.NewID(), Operation: "create", Actor: "staff:7", Tenant: "tenant:1"}
+	for _, r := range []driver.Run{run, bare} {
+		_, tx := b.begin()
+		b.ok("open run", tx.OpenRun(b.ctx, r))
+		r.SecurityVersion, r.Target, r.TargetVersion = "v3", "ticket:9", "4"
+		if r.Subject != "" {
+			r.Receipt = []byte(`{"status":"triaged","ü":null}`)
+		}
+		b.ok("seal run", tx.SealRun(b.ctx, r))
+		b.ok("commit", tx.Commit(b.ctx))
+	}
+	rows, err := b.Rows(b.ctx, "run")
+	b.ok("rows", err)
+	b.that(len(rows) == 2, "%d runs", len(rows))
+	want := fmt.Sprintf(`run actor="staff:7" approval_id=%s created_at=+0u input_digest=%x operation="triage" receipt=%q sealed_at=+0u`+
+		` security_version="v3" subject="customer:1" target="ticket:9" target_version="4" tenant="tenant:1"`,
+		run.Approval, run.InputDigest, `{"status":"triaged","ü":null}`)
+	wantBare := `run actor="staff:7" created_at=+0u operation="create" sealed_at=+0u security_version="v3" target="ticket:9"` +
+		` target_version="4" tenant="tenant:1"`
+	for _, row := range rows {
+		id, err := toID(row["id"])
+		b.ok("id", err)
+		delete(row, "id")
+		row["id"] = nil
+		line, err := b.line("run", row, b.clock(), lease)
+		b.ok("line", err)
+		w := want
+		if id == bare.ID {
+			w = wantBare
+		}
+		b.that(line == w, "stored\n%s, want\n%s", line, w)
+	}
+	b.that(b.count("audit") == 2, "%d audit rows, want one for each run", b.count("audit"))
+	audits, err := b.Rows(b.ctx, "audit")
+	b.ok("rows", err)
+	for _, row := range audits {
+		id, err := toID(row["run_id"])
+		b.that(err == nil && (id == run.ID || id == bare.ID), "an audit row names the run %v", row["run_id"])
+		by, err := b.format(asText, row["made_by"], b.clock(), lease)
+		b.that(err == nil && by == `"staff:7"`, "an audit row is made by %s", by)
+	}
+}
+
+func runSealedOnce[TX any](b *bench[TX]) {
+	run := driver.Run{ID: driver.NewID(), Operation: "triage", Actor: "staff:7", Tenant: "tenant:1"}
+	sealed := run
+	sealed.SecurityVersion, sealed.Target, sealed.TargetVersion, sealed.Receipt = "v3", "ticket:9", "4", []byte(`1`)
+	_, tx := b.begin()
+	b.ok("open run", tx.OpenRun(b.ctx, run))
+	b.ok("seal run", tx.SealRun(b.ctx, sealed))
+	b.ok("commit", tx.Commit(b.ctx))
+	twice := driver.Run{ID: driver.NewID(), Operation: "triage", Actor: "staff:7", Tenant: "tenant:1"}
+	_, tx = b.begin()
+	b.ok("open run", tx.OpenRun(b.ctx, twice))
+	twice.SecurityVersion, twice.Target, twice.TargetVersion = "v3", "ticket:9", "4"
+	b.ok("seal run", tx.SealRun(b.ctx, twice))
+	b.that(tx.SealRun(b.ctx, twice) != nil, "a run was sealed twice in its transaction")
+	b.ok("rollback", tx.Rollback(b.ctx))
+	before := b.everything()
+	sealed.Receipt = []byte(`2`)
+	for _, r := range []driver.Run{sealed, {ID: driver.NewID(), SecurityVersion: "v3", Target: "ticket:9", TargetVersion: "4"}} {
+		_, tx := b.begin()
+		b.that(tx.SealRun(b.ctx, r) != nil, "a run was sealed that is not open")
+		b.ok("rollback", tx.Rollback(b.ctx))
+	}
+	_, tx = b.begin()
+	b.that(tx.OpenRun(b.ctx, run) != nil, "a run was opened twice")
+	b.ok("rollback", tx.Rollback(b.ctx))
+	b.that(b.everything() == before, "rows changed")
+}
+
+func runApproval[TX any](b *bench[TX]) {
+	run := func() driver.Run {
+		return driver.Run{ID: driver.NewID(), Operation: "triage", Actor: "staff:7", Tenant: "tenant:1"}
+	}
+	approval := driver.NewID()
+	open := func(commit bool) error {
+		_, tx := b.begin()
+		r := run()
+		r.Approval = approval
+		if err := tx.OpenRun(b.ctx, r); err != nil {
+			b.ok("rollback", tx.Rollback(b.ctx))
+			return err
+		}
+		if commit {
+			return tx.Commit(b.ctx)
+		}
+		return tx.Rollback(b.ctx)
+	}
+	b.ok("first run, rolled back", open(false))
+	b.ok("second run, committed", open(true))
+	b.that(open(true) != nil, "an approval was consumed twice")
+	b.that(b.count("run") == 1, "%d runs", b.count("run"))
+}
+
+func runWithWork[TX any](b *bench[TX]) {
+	for _, commit := range []bool{false, true} {
+		raw, tx := b.begin()
+		run := driver.Run{ID: driver.NewID(), Operation: "triage", Actor: "staff:7", Tenant: "tenant:1"}
+		b.ok("open run", tx.OpenRun(b.ctx, run))
+		b.ok("write", b.Write(b.ctx, raw, "order"))
+		w := b.work("triaged", func(n *driver.New) { n.Run = run.ID })
+		b.ok("insert", tx.Insert(b.ctx, []driver.New{w}))
+		run.SecurityVersion, run.Target, run.TargetVersion = "v3", "ticket:9", "4"
+		b.ok("seal run", tx.SealRun(b.ctx, run))
+		if commit {
+			b.ok("commit", tx.Commit(b.ctx))
+			b.that(b.record(w.Ref).State.Status == lifecycle.Pending && b.record(w.Ref).Intent.Run == run.ID, "record %+v", b.record(w.Ref))
+		} else {
+			b.ok("rollback", tx.Rollback(b.ctx))
+		}
+		for _, table := range []string{"run", "intent", "delivery", "audit"} {
+			want := 0
+			if commit {
+				want = 1
+			}
+			b.that(b.count(table) == want, "committed is %v, and %s has %d rows", commit, table, b.count(table))
+		}
+		b.that(b.reads("order") == commit, "committed is %v, and the domain row is there: %v", commit, !commit)
+	}
+}
