@@ -40,8 +40,8 @@ CREATE TABLE {s}intent (
         AND (link = 1 OR delivery_key = ref)
         AND CASE profile
             WHEN 1 THEN octet_length(payload) <= 4096
-                AND version IS NOT NULL AND octet_length(fingerprint) = 32
-                AND run_id IS NOT NULL AND octet_length(work_key) BETWEEN 1 AND 128
+                AND version IS NOT NULL AND fingerprint IS NOT NULL AND octet_length(fingerprint) = 32
+                AND run_id IS NOT NULL AND work_key IS NOT NULL AND octet_length(work_key) BETWEEN 1 AND 128
                 AND operation IS NOT NULL AND actor IS NOT NULL AND tenant IS NOT NULL
                 AND security_version IS NOT NULL AND target IS NOT NULL AND target_version IS NOT NULL
                 AND address IS NULL AND task IS NULL
@@ -74,45 +74,50 @@ CREATE TRIGGER intent_immutable BEFORE UPDATE ON {s}intent
 -- row stays alone as the tombstone (ref, digest, status, uncertain, when), so
 -- that its ref can never be used again.
 --
--- Columns that never change come first, because the write-ahead log of a
--- heap-only update leaves out the equal head and tail of a row. No column that a
--- claim or a start sets is in any index, so both are heap-only; "terminal"
+-- Columns that never change come first, because the write-ahead log of an update
+-- within a page leaves out the equal head and tail of a row; of the others those
+-- that change together lie together: a claim writes from program to status, a
+-- start from revision to digest, a settle from lease_until to in_flight. No column
+-- that a claim or a start sets is in any index, so both are heap-only; "terminal"
 -- repeats the status only once it is final, for the same reason.
+--
+-- A batch rewrites all rows of a page in one transaction, which cannot reuse the
+-- room of the old versions before it ends: a page has to hold every row twice.
 CREATE TABLE {s}delivery (
     ref          uuid PRIMARY KEY,
     created_at   timestamptz NOT NULL,
-    route        text COLLATE "C" NOT NULL,
-    profile      smallint NOT NULL,
-    gate_index   integer,
-    gate_task    text COLLATE "C",                    -- null: waits for nobody
     -- the contract as copied when the intent was created, or at its first claim
     deadline     timestamptz,
+    max_age_ms   bigint,
     lease_ms     integer,
     timeout_ms   integer,
     max_attempts integer,                             -- null: driven by hand, no limit
-    max_age_ms   bigint,
+    gate_index   integer,
+    profile      smallint NOT NULL,
     retry        smallint NOT NULL,                   -- 0 unclaimed, 1 process, 2 schedule
     idempotent   boolean NOT NULL DEFAULT false,
+    route        text COLLATE "C" NOT NULL,
+    gate_task    text COLLATE "C",                    -- null: waits for nobody
     -- the state
-    status       smallint NOT NULL DEFAULT 0,
-    in_flight    boolean NOT NULL DEFAULT false,
-    uncertain    boolean NOT NULL DEFAULT false,
-    attempts     integer NOT NULL DEFAULT 0,
-    crashes      integer NOT NULL DEFAULT 0,
+    program      text,
+    owner        uuid,
     generation   bigint NOT NULL DEFAULT 0,
-    revision     bigint NOT NULL DEFAULT 0,
-    due_at       timestamptz,                         -- set while somebody may still claim it
-    updated_at   timestamptz NOT NULL,
     lease_until  timestamptz,
+    due_at       timestamptz,                         -- set while somebody may still claim it
+    revision     bigint NOT NULL DEFAULT 0,
+    updated_at   timestamptz NOT NULL,
+    terminal     smallint GENERATED ALWAYS AS (CASE WHEN status >= 3 THEN status END) STORED,
+    status       smallint NOT NULL DEFAULT 0,
+    attempts     integer NOT NULL DEFAULT 0,
+    in_flight    boolean NOT NULL DEFAULT false,
     started_at   timestamptz,
+    digest       bytea,
+    crashes      integer NOT NULL DEFAULT 0,
+    uncertain    boolean NOT NULL DEFAULT false,
     review_at    timestamptz,                         -- from when on a person is asked to look
     erased_at    timestamptz,
-    owner        uuid,
-    program      text,
-    digest       bytea,
     code         text,
     last_error   text,
-    terminal     smallint GENERATED ALWAYS AS (CASE WHEN status >= 3 THEN status END) STORED,
     CONSTRAINT delivery_state CHECK (
         profile IN (1, 2) AND retry IN (0, 1, 2) AND status BETWEEN 0 AND 6
         AND generation >= 0 AND revision >= 0 AND crashes >= 0 AND attempts >= 0
@@ -129,15 +134,22 @@ CREATE TABLE {s}delivery (
         AND (status <> 2 OR in_flight OR retry = 1 OR erased_at IS NOT NULL)
         AND NOT (uncertain AND status IN (3, 5))
         AND CASE profile WHEN 1 THEN status <> 4 ELSE status NOT IN (5, 6) END
+        AND (code IS NULL OR code IN (
+            'RECORD_CHANGED', 'REQUEST_CHANGED', 'POST_EFFECT_CALLBACK_FAILED', 'AUTHORITY_REVOKED',
+            'DELIVERY_NOT_PERMITTED', 'TARGET_UNAVAILABLE', 'CANCELLED_BY_HANDLER', 'CANCELLED_BY_OPERATOR',
+            'REQUEST_INVALID', 'INPUT_UNREADABLE', 'EFFECT_NOT_CALLED', 'HANDLER_MISSING', 'HANDLER_CHANGED',
+            'CHANNEL_MISSING', 'OUTCOME_UNKNOWN', 'REJECTED', 'DEADLINE_EXPIRED', 'ATTEMPTS_EXHAUSTED', 'POISONED',
+            'INTERRUPTED'))
     )
-) WITH (fillfactor = 70);
+) WITH (fillfactor = 35);
 
 -- The one due index. Neither claim nor start touches it.
 CREATE INDEX delivery_due ON {s}delivery (route, due_at, ref) WHERE due_at IS NOT NULL;
 -- Lower indexes of a task that may still stand before a higher one.
 CREATE INDEX delivery_gate ON {s}delivery (gate_task, gate_index) WHERE gate_task IS NOT NULL AND terminal IS NULL;
--- Ended deliveries by age, for retention, lists and counts.
-CREATE INDEX delivery_terminal ON {s}delivery (terminal, created_at, ref) WHERE terminal IS NOT NULL;
+-- Ended deliveries by age, for retention, lists and counts. The profile leads it,
+-- so that pruning one profile does not read through the other.
+CREATE INDEX delivery_terminal ON {s}delivery (profile, terminal, created_at, ref) WHERE terminal IS NOT NULL;
 -- What waits for a person, oldest first; a started process-owned message is in it
 -- from its start, dated at the end of its lease.
 CREATE INDEX delivery_review ON {s}delivery (review_at, ref) WHERE review_at IS NOT NULL;

@@ -1,0 +1,109 @@
+package fault
+
+import (
+	"net"
+	"sync"
+)
+
+// link is one connection through a proxy.
+type link struct {
+	client, server net.Conn
+	clientDone     chan struct{} // closed once the client has ended its side
+	serverDone     chan struct{} // closed once the server has ended its own
+
+	mu    sync.Mutex
+	held  *Held  // not nil while what the client sends is kept back
+	kept  []byte // what was kept back
+	gone  bool   // the client has ended its side
+	noted bool   // the server was told so
+}
+
+func newLink(client, server net.Conn) *link {
+	return &link{client: client, server: server, clientDone: make(chan struct{}), serverDone: make(chan struct{})}
+}
+
+// hold begins to keep back what the client sends, unless that is so already.
+func (l *link) hold(h *Held) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.held != nil || l.gone {
+		return false
+	}
+	l.held = h
+	return true
+}
+
+// release passes on what was kept back.
+func (l *link) release() (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n, err := l.server.Write(l.kept)
+	l.held, l.kept = nil, nil
+	l.note()
+	return n, err
+}
+
+// up passes on what the client sends.
+func (l *link) up() {
+	buffer := make([]byte, 64<<10)
+	for {
+		n, err := l.client.Read(buffer)
+		l.mu.Lock()
+		switch {
+		case n == 0:
+		case l.held != nil:
+			l.kept = append(l.kept, buffer[:n]...)
+			l.held.once.Do(func() { close(l.held.arrived) })
+		default:
+			if _, failed := l.server.Write(buffer[:n]); err == nil {
+				err = failed
+			}
+		}
+		if err != nil {
+			l.gone = true
+			l.note()
+			l.mu.Unlock()
+			close(l.clientDone)
+			return
+		}
+		l.mu.Unlock()
+	}
+}
+
+// note tells the server that no more will come, once it has got everything. The
+// caller holds mu.
+func (l *link) note() {
+	if !l.gone || l.held != nil || l.noted {
+		return
+	}
+	l.noted = true
+	if c, ok := l.server.(interface{ CloseWrite() error }); ok {
+		c.CloseWrite()
+	}
+}
+
+// down passes on what the server says; when the client is gone, to nobody, for
+// the server must not notice before its time.
+func (l *link) down() {
+	defer close(l.serverDone)
+	buffer := make([]byte, 64<<10)
+	listening := true
+	for {
+		n, err := l.server.Read(buffer)
+		if n > 0 && listening {
+			if _, failed := l.client.Write(buffer[:n]); failed != nil {
+				listening = false
+			}
+		}
+		if err != nil {
+			l.cut()
+			return
+		}
+	}
+}
+
+// cut ends both sides.
+func (l *link) cut() {
+	l.client.Close()
+	l.server.Close()
+}

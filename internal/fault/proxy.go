@@ -1,0 +1,139 @@
+package fault
+
+import (
+	"context"
+	"errors"
+	"net"
+	"sync"
+)
+
+// Proxy stands between clients and a server and passes on what they say. It
+// listens on 127.0.0.1; the server may be on any stream socket.
+//
+// Hold and Release make bytes late: what a client sends is really kept back, the
+// client can give up and be gone, and the server gets the bytes afterwards, as a
+// network may deliver them.
+type Proxy struct {
+	network, address string // of the server
+	listener         net.Listener
+	running          sync.WaitGroup
+
+	mu     sync.Mutex
+	links  map[*link]bool
+	closed bool
+}
+
+// NewProxy returns a running proxy in front of the server at an address. Close it
+// in the end.
+func NewProxy(network, address string) (*Proxy, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	p := &Proxy{network: network, address: address, listener: l, links: map[*link]bool{}}
+	p.running.Go(p.accept)
+	return p, nil
+}
+
+// Addr is where clients connect to: "127.0.0.1:port".
+func (p *Proxy) Addr() string { return p.listener.Addr().String() }
+
+// Close cuts all connections and waits until nothing runs any more.
+func (p *Proxy) Close() error {
+	p.mu.Lock()
+	p.closed = true
+	for l := range p.links {
+		l.cut()
+	}
+	p.mu.Unlock()
+	err := p.listener.Close()
+	p.running.Wait()
+	return err
+}
+
+// Hold keeps back from now on what clients send on the connections that are open.
+// Connections opened later are not affected, so that a client which gives up can
+// say so by another way.
+func (p *Proxy) Hold() *Held {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	h := &Held{arrived: make(chan struct{}), gone: make(chan struct{})}
+	for l := range p.links {
+		if l.hold(h) {
+			h.links = append(h.links, l)
+		}
+	}
+	p.running.Go(func() {
+		for _, l := range h.links {
+			<-l.clientDone
+		}
+		close(h.gone)
+	})
+	return h
+}
+
+// Held is what Hold keeps back.
+type Held struct {
+	links   []*link
+	once    sync.Once
+	arrived chan struct{}
+	gone    chan struct{}
+}
+
+// Arrived is closed once bytes are being kept back.
+func (h *Held) Arrived() <-chan struct{} { return h.arrived }
+
+// Gone is closed once every client that is kept back has ended its connection.
+func (h *Held) Gone() <-chan struct{} { return h.gone }
+
+// Release passes the bytes on. Where their client is gone, it waits until the
+// server has taken all of them in and ended the connection: whatever they bring
+// about has happened then. It returns how many bytes were late.
+func (h *Held) Release(ctx context.Context) (late int, err error) {
+	for _, l := range h.links {
+		n, sendErr := l.release()
+		late += n
+		err = errors.Join(err, sendErr)
+	}
+	for _, l := range h.links {
+		select {
+		case <-l.clientDone:
+		default:
+			continue
+		}
+		select {
+		case <-l.serverDone:
+		case <-ctx.Done():
+			return late, errors.Join(err, ctx.Err())
+		}
+	}
+	return late, err
+}
+
+func (p *Proxy) accept() {
+	for {
+		client, err := p.listener.Accept()
+		if err != nil {
+			return // closed
+		}
+		server, err := net.Dial(p.network, p.address)
+		if err != nil {
+			client.Close()
+			continue
+		}
+		l := newLink(client, server)
+		p.mu.Lock()
+		if p.closed {
+			l.cut()
+		}
+		p.links[l] = true
+		p.mu.Unlock()
+		p.running.Go(l.up)
+		p.running.Go(func() {
+			l.down()
+			p.mu.Lock()
+			delete(p.links, l)
+			p.mu.Unlock()
+		})
+	}
+}

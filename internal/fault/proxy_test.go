@@ -1,0 +1,164 @@
+package fault
+
+import (
+	"bufio"
+	"context"
+	"io"
+	"net"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// server notes what it is told, and answers each line.
+type server struct {
+	listener net.Listener
+	told     chan string // a line each; closed when a client has ended its side
+}
+
+func serve(t *testing.T) *server {
+	t.Helper()
+	l, err := net.Listen("unix", filepath.Join(t.TempDir(), "socket"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &server{l, make(chan string, 16)}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			lines := bufio.NewScanner(c)
+			for lines.Scan() {
+				s.told <- lines.Text()
+				io.WriteString(c, "ok\n")
+			}
+			s.told <- "end"
+			c.Close()
+		}
+	}()
+	t.Cleanup(func() { l.Close(); <-done })
+	return s
+}
+
+func proxied(t *testing.T, s *server) (*Proxy, net.Conn, *bufio.Reader) {
+	t.Helper()
+	p, err := NewProxy("unix", s.listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { p.Close() })
+	c, err := net.Dial("tcp", p.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	return p, c, bufio.NewReader(c)
+}
+
+func say(t *testing.T, c net.Conn, line string) {
+	t.Helper()
+	if _, err := io.WriteString(c, line+"\n"); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (s *server) hears(t *testing.T, want string) {
+	t.Helper()
+	select {
+	case got := <-s.told:
+		if got != want {
+			t.Fatalf("the server heard %q, want %q", got, want)
+		}
+	case <-time.After(time.Minute):
+		t.Fatalf("the server did not hear %q", want)
+	}
+}
+
+func TestProxyPassesOnBothWays(t *testing.T) {
+	s := serve(t)
+	_, c, answers := proxied(t, s)
+	for _, line := range []string{"one", "two"} {
+		say(t, c, line)
+		s.hears(t, line)
+		if got, err := answers.ReadString('\n'); err != nil || got != "ok\n" {
+			t.Fatalf("answer %q, %v", got, err)
+		}
+	}
+	c.Close()
+	s.hears(t, "end")
+}
+
+// TestHeldBytesArriveAfterTheirClientIsGone is what the proxy is for.
+func TestHeldBytesArriveAfterTheirClientIsGone(t *testing.T) {
+	s := serve(t)
+	p, c, _ := proxied(t, s)
+	say(t, c, "before")
+	s.hears(t, "before")
+	held := p.Hold()
+	say(t, c, "late")
+	<-held.Arrived()
+	c.Close()
+	<-held.Gone()
+	select {
+	case got := <-s.told:
+		t.Fatalf("the server heard %q while it was held back", got)
+	default:
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	n, err := held.Release(ctx)
+	if err != nil || n != len("late\n") {
+		t.Fatalf("%d bytes were late, %v", n, err)
+	}
+	for _, want := range []string{"late", "end"} {
+		select { // no waiting: Release has seen to it
+		case got := <-s.told:
+			if got != want {
+				t.Fatalf("the server heard %q, want %q", got, want)
+			}
+		default:
+			t.Fatalf("released, and the server has not heard %q", want)
+		}
+	}
+}
+
+func TestHeldBytesArriveWhileTheirClientWaits(t *testing.T) {
+	s := serve(t)
+	p, c, answers := proxied(t, s)
+	say(t, c, "before")
+	s.hears(t, "before")
+	answers.ReadString('\n')
+	held := p.Hold()
+	say(t, c, "late")
+	<-held.Arrived()
+	if _, err := held.Release(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	s.hears(t, "late")
+	if got, err := answers.ReadString('\n'); err != nil || got != "ok\n" {
+		t.Fatalf("answer %q, %v", got, err)
+	}
+}
+
+func TestCloseCutsEverything(t *testing.T) {
+	s := serve(t)
+	p, c, answers := proxied(t, s)
+	say(t, c, "one")
+	s.hears(t, "one")
+	answers.ReadString('\n')
+	if err := p.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := answers.ReadString('\n'); err == nil {
+		t.Fatal("the connection outlived the proxy")
+	}
+	s.hears(t, "end")
+}

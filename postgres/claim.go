@@ -1,0 +1,311 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/consign-go/consign/internal/driver"
+	"github.com/consign-go/consign/internal/lifecycle"
+)
+
+// A claim is put together from these parts, which Due shares.
+//
+// clock is the one instant that the whole statement goes by. It is a sub-select,
+// so that it is read once and can bound an index scan, and clock_timestamp, so
+// that it is now even where the transaction is old. asked is the request: one row
+// a route.
+const askedSQL = `
+WITH clock AS MATERIALIZED (SELECT clock_timestamp() AS at),
+asked AS (
+    SELECT *
+    FROM unnest($1::text[], $2::integer[], $3::timestamptz[], $4::uuid[],
+                $5::smallint[], $6::smallint[], $7::integer[], $8::integer[], $9::integer[], $10::bigint[])
+         AS r(route, n, after_due, after_ref, retry, idempotent, max_attempts, lease_ms, timeout_ms, max_age_ms)
+)`
+
+// gateSQL holds where no lower index of the task of d stands before it: pending,
+// leased, delivering under a lease that is not over, or still to be claimed again
+// after a crash. It is an EXISTS under an OR, which the planner can only run as a
+// look into the gate's index for the row at hand.
+const gateSQL = `(d.gate_task IS NULL OR NOT EXISTS (
+                SELECT FROM {s}delivery l
+                WHERE l.gate_task = d.gate_task AND l.gate_index < d.gate_index AND l.terminal IS NULL
+                  AND (l.status < 2
+                       OR l.lease_until > (SELECT at FROM clock)
+                       OR l.retry = 2 AND l.idempotent
+                          AND (l.deadline IS NULL OR l.deadline > (SELECT at FROM clock))
+                          AND (l.max_attempts IS NULL
+                               OR l.attempts + CASE WHEN l.profile = 2 AND l.in_flight THEN 1 ELSE 0 END < l.max_attempts))))`
+
+// claimableSQL is lifecycle's answer to EvClaim as a condition on a row d of the
+// due index, where r is the request for its route: $11 asks for suspects, $12 is
+// the crash budget and $13 the settle margin in microseconds. Status 0 is T2, 1
+// is T2b and 2 is T2c.
+const claimableSQL = `
+          AND (d.deadline IS NULL OR d.deadline > (SELECT at FROM clock))
+          AND (d.crashes > 0 OR d.status = 1) = $11::boolean
+          AND CASE d.status
+                  WHEN 0 THEN d.retry <> 0 OR r.retry <> 0
+                  WHEN 1 THEN d.lease_until <= (SELECT at FROM clock) AND d.crashes + 1 < $12::integer
+                  ELSE d.retry = 2 AND d.idempotent
+                       AND d.lease_until <= (SELECT at FROM clock) - $13::bigint * interval '1 microsecond'
+                       AND (d.max_attempts IS NULL
+                            OR d.attempts + CASE WHEN d.profile = 2 AND d.in_flight THEN 1 ELSE 0 END < d.max_attempts)
+              END
+          AND ` + gateSQL
+
+// byDueSQL finds the candidates of a route in the order of the due index, behind
+// the position that the caller has come to.
+const byDueSQL = `
+        WHERE d.route = r.route
+          AND d.due_at <= (SELECT at FROM clock)
+          AND (d.due_at, d.ref) > (COALESCE(r.after_due, '-infinity'),
+                                   COALESCE(r.after_ref, '00000000-0000-0000-0000-000000000000'))` + claimableSQL + `
+        ORDER BY d.due_at, d.ref
+        LIMIT r.n`
+
+// byRefSQL finds them among given refs. The due time is wrapped, so that the due
+// index cannot be used: it would be walked for rows that were not asked for.
+const byRefSQL = `
+        WHERE d.ref = ANY ($15::uuid[])
+          AND d.route = r.route
+          AND COALESCE(d.due_at, 'infinity') <= (SELECT at FROM clock)
+          AND (COALESCE(d.due_at, 'infinity'), d.ref) > (COALESCE(r.after_due, '-infinity'),
+                                   COALESCE(r.after_ref, '00000000-0000-0000-0000-000000000000'))` + claimableSQL + `
+        ORDER BY COALESCE(d.due_at, 'infinity'), d.ref
+        LIMIT r.n`
+
+// takenHeadSQL and takenTailSQL stand around one of the two searches. The search
+// runs once a route, so that a limit per route is a limit on what is looked at.
+// Rows that another claim has locked are passed over; those that changed while
+// they were being locked are judged again by what they are now. What the rows were
+// is kept for the log of crashes.
+const takenHeadSQL = askedSQL + `,
+taken AS MATERIALIZED (
+    SELECT c.*, r.retry, r.idempotent, r.max_attempts, r.lease_ms, r.timeout_ms, r.max_age_ms
+    FROM asked r CROSS JOIN LATERAL (
+        SELECT d.ref, d.status, d.generation, d.started_at, d.attempts,
+               CASE WHEN d.status = 2 AND d.profile = 2 AND d.in_flight THEN 1 ELSE 0 END AS spent,
+               CASE WHEN d.profile = 1 THEN d.attempts ELSE d.attempts + 1 END AS number
+        FROM {s}delivery d`
+
+// The update reaches its rows by primary key, one nested loop over what was taken
+// (BETWEEN: see pinSQL).
+// The contract is copied where the creating program lacked it (retry 0). An
+// attempt that was in flight is logged as crashed in the same statement (T2c).
+const takenTailSQL = `
+        FOR NO KEY UPDATE OF d SKIP LOCKED
+    ) c
+    LIMIT $14::bigint
+),
+crashed AS (
+    INSERT INTO {s}attempt (ref, generation, number, outcome, code, started_at, at)
+    SELECT t.ref, t.generation, t.number, 6, 'OUTCOME_UNKNOWN', t.started_at, (SELECT at FROM clock)
+    FROM taken t
+    WHERE t.status = 2
+    ON CONFLICT DO NOTHING
+)
+UPDATE {s}delivery d
+SET status = 1,
+    generation = d.generation + 1,
+    revision = d.revision + 1,
+    owner = {owner}::uuid,
+    program = {program}::text,
+    in_flight = false,
+    attempts = d.attempts + t.spent,
+    crashes = d.crashes + CASE d.status WHEN 1 THEN 1 ELSE 0 END,
+    uncertain = d.uncertain OR d.status = 2,
+    lease_until = (SELECT at FROM clock)
+                  + CASE d.retry WHEN 0 THEN t.lease_ms ELSE d.lease_ms END * interval '1 millisecond',
+    updated_at = (SELECT at FROM clock),
+    retry = CASE d.retry WHEN 0 THEN t.retry ELSE d.retry END,
+    idempotent = CASE d.retry WHEN 0 THEN t.idempotent <> 0 ELSE d.idempotent END,
+    max_attempts = CASE d.retry WHEN 0 THEN NULLIF(t.max_attempts, 0) ELSE d.max_attempts END,
+    lease_ms = CASE d.retry WHEN 0 THEN t.lease_ms ELSE d.lease_ms END,
+    timeout_ms = CASE d.retry WHEN 0 THEN t.timeout_ms ELSE d.timeout_ms END,
+    max_age_ms = CASE d.retry WHEN 0 THEN NULLIF(t.max_age_ms, 0) ELSE d.max_age_ms END,
+    deadline = CASE WHEN d.retry = 0 AND d.deadline IS NULL
+                    THEN d.due_at + NULLIF(t.max_age_ms, 0) * interval '1 millisecond'
+                    ELSE d.deadline END
+FROM taken t
+JOIN {s}intent i ON i.ref BETWEEN t.ref AND t.ref
+WHERE d.ref BETWEEN t.ref AND t.ref
+RETURNING ` + stateColumns + `, true, ` + intentColumns
+
+// claimSQL takes from the front of each route, or from behind a position.
+var claimSQL = numbered(takenHeadSQL+byDueSQL+takenTailSQL, 15)
+
+// claimRefsSQL takes given refs only ($14).
+var claimRefsSQL = numbered(takenHeadSQL+byRefSQL+takenTailSQL, 16)
+
+// numbered fills in which parameters the owner and the program are.
+func numbered(sql string, owner int) string {
+	return strings.NewReplacer("{owner}", "$"+strconv.Itoa(owner), "{program}", "$"+strconv.Itoa(owner+1)).Replace(sql)
+}
+
+const dueHeadSQL = askedSQL + `
+SELECT c.ref
+FROM asked r CROSS JOIN LATERAL (
+        SELECT d.ref
+        FROM {s}delivery d`
+
+// dueSQL and dueRefsSQL look for what the two claims would take.
+const (
+	dueSQL = dueHeadSQL + byDueSQL + `
+) c LIMIT $14::bigint`
+	dueRefsSQL = dueHeadSQL + byRefSQL + `
+) c LIMIT $14::bigint`
+)
+
+// heldSQL finds what an owner holds. The owner is in no index, because a claim
+// would then have to write one, so this walks what is due of each route; it is
+// asked only after the answer to a claim was lost.
+const heldSQL = `
+WITH clock AS MATERIALIZED (SELECT clock_timestamp() AS at)
+SELECT ` + stateColumns + `, ` + gateSQL + `, ` + intentColumns + `
+FROM unnest($1::text[]) AS r(route)
+CROSS JOIN LATERAL (
+    SELECT *
+    FROM {s}delivery d
+    WHERE d.route = r.route AND d.due_at <= (SELECT at FROM clock) AND d.owner = $2::uuid AND d.status = 1
+    OFFSET 0
+) d
+JOIN {s}intent i ON i.ref BETWEEN d.ref AND d.ref`
+
+// Claim takes deliveries for r.Owner.
+func (e *engine) Claim(ctx context.Context, r driver.ClaimRequest) ([]driver.Claimed, error) {
+	if r.Owner == (lifecycle.Token{}) {
+		return nil, errors.New("claim: no owner")
+	}
+	args, room := asked(&r)
+	if room == 0 {
+		return nil, nil
+	}
+	sql := e.q.claim
+	if len(r.Refs) > 0 {
+		sql = e.q.claimRefs
+	}
+	args = append(args, uuid(driver.ID(r.Owner)), text(r.Program))
+	return e.claimed(ctx, "claim", e.write, sql, args, min(room, 1000))
+}
+
+// Held returns what r.Owner holds.
+func (e *engine) Held(ctx context.Context, r driver.ClaimRequest) ([]driver.Claimed, error) {
+	routes := make(texts, len(r.Routes))
+	for i := range r.Routes {
+		routes[i] = r.Routes[i].Route
+	}
+	return e.claimed(ctx, "held", e.read, e.q.held, []any{array(routes, len(routes)), uuid(driver.ID(r.Owner))}, 0)
+}
+
+type runner func(ctx context.Context, op, sql string, args []any, each func(pgx.Rows) error) error
+
+func (e *engine) claimed(ctx context.Context, op string, run runner, sql string, args []any, room int) ([]driver.Claimed, error) {
+	taken := make([]driver.Claimed, 0, room)
+	row := newRow()
+	err := run(ctx, op, sql, args, func(rows pgx.Rows) error {
+		if err := row.scan(rows); err != nil {
+			return err
+		}
+		taken = append(taken, driver.Claimed{Intent: row.intent, State: row.state(), DueAt: row.dueAt})
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return taken, nil
+}
+
+// Due returns refs that Claim would take.
+func (e *engine) Due(ctx context.Context, r driver.ClaimRequest) ([]driver.ID, error) {
+	args, room := asked(&r)
+	if room == 0 {
+		return nil, nil
+	}
+	sql := e.q.due
+	if len(r.Refs) > 0 {
+		sql = e.q.dueRefs
+	}
+	var refs []driver.ID
+	err := e.read(ctx, "due", sql, args, func(rows pgx.Rows) error {
+		var ref driver.ID
+		err := rows.Scan((*[16]byte)(&ref))
+		refs = append(refs, ref)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return refs, nil
+}
+
+// asked is r as the parameters that claims and Due share, and how much it asks
+// for altogether.
+func asked(r *driver.ClaimRequest) (args []any, room int) {
+	n := len(r.Routes)
+	routes, limits, dues, refs := make(texts, n), make(numbers, n), make(moments, n), make(uuids, n)
+	var contracts contractColumns
+	contracts.grow(n)
+	for i := range r.Routes {
+		l := &r.Routes[i]
+		routes[i], limits[i] = l.Route, int64(max(l.Limit, 0))
+		dues[i], refs[i] = l.After.DueAt, l.After.Ref
+		contracts.set(i, &l.Contract)
+		room += max(l.Limit, 0)
+	}
+	if r.Limit > 0 {
+		room = min(room, r.Limit)
+	}
+	args = []any{array(routes, n), array(limits, n), array(dues, n), array(refs, n)}
+	args = append(args, contracts.args(n)...)
+	args = append(args, r.Suspects, int64(r.Policy.CrashBudget), r.Policy.SettleMargin.Microseconds(), int64(room))
+	if len(r.Refs) > 0 {
+		args = append(args, uuids(r.Refs))
+	}
+	return args, room
+}
+
+// contractColumns are contracts as columns: retry, idempotent, max_attempts,
+// lease_ms, timeout_ms, max_age_ms.
+type contractColumns [6]numbers
+
+func (c *contractColumns) grow(n int) {
+	for i := range c {
+		c[i] = make(numbers, n)
+	}
+}
+
+func (c *contractColumns) set(i int, k *lifecycle.Contract) {
+	values := [6]int64{
+		int64(k.Retry), 0, int64(k.MaxAttempts), k.Lease.Milliseconds(), k.Timeout.Milliseconds(), k.MaxAge.Milliseconds(),
+	}
+	if k.Idempotent {
+		values[1] = 1
+	}
+	for column, v := range values {
+		c[column][i] = v
+	}
+}
+
+func (c *contractColumns) args(n int) []any {
+	args := make([]any, len(c))
+	for i := range c {
+		args[i] = array(c[i], n)
+	}
+	return args
+}
+
+// microseconds is d in the unit of stored times, rounded up: what must remain is
+// never less than what was asked for.
+func microseconds(d time.Duration) int64 {
+	us := d.Microseconds()
+	if time.Duration(us)*time.Microsecond < d {
+		us++
+	}
+	return us
+}

@@ -1,0 +1,204 @@
+package sqlite
+
+import (
+	"context"
+	"errors"
+
+	"github.com/consign-go/consign/internal/driver"
+	"github.com/consign-go/consign/internal/lifecycle"
+)
+
+// Apply compares and sets all of ts in one transaction.
+func (e *engine) Apply(ctx context.Context, ts []lifecycle.Transition) (held []bool, err error) {
+	apply := func(oneByOne bool) error {
+		return e.write(ctx, "apply", func(ctx context.Context, w *writer) (err error) {
+			w.oneByOne = oneByOne
+			held, err = w.set(ctx, ts, nil)
+			return err
+		})
+	}
+	if len(ts) == 0 {
+		return nil, ctx.Err()
+	}
+	if err = apply(false); errors.Is(err, errUneven) {
+		err = apply(true)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return held, nil
+}
+
+// errUneven: not every row of a group was as expected. Which ones were is not known,
+// so the transaction is undone and each row asked alone. It is rare: somebody was
+// fenced.
+var errUneven = errors.New("not every row of a group was as expected")
+
+// shape is what transitions have in common that one statement can make. What a start
+// binds may differ.
+type shape struct {
+	fence   lifecycle.Fence
+	require lifecycle.Require
+	set     lifecycle.Columns
+}
+
+// groups returns the places of ts by shape, in the order of their first. Transitions
+// that change nothing are in none.
+func groups(ts []lifecycle.Transition) [][]int {
+	var list [][]int
+	at := map[shape]int{}
+	for i := range ts {
+		if ts[i].Answer != lifecycle.Apply {
+			continue
+		}
+		s := shape{ts[i].Fence, ts[i].Require, ts[i].Set}
+		s.set.Digest = lifecycle.Digest{}
+		n, known := at[s]
+		if !known {
+			n = len(list)
+			at[s] = n
+			list = append(list, nil)
+		}
+		list[n] = append(list[n], i)
+	}
+	return list
+}
+
+// Rows of one shape go into one statement, in parts of one of two sizes, so that few
+// texts are prepared. SQLite takes longer to change a row by VALUES than by a list,
+// and plans ever longer VALUES ever more slowly.
+const (
+	fewest   = 4 // fewer are changed one by one
+	small    = 10
+	large    = 100
+	largeSet = 50 // with VALUES
+)
+
+// set carries transitions out and reports which held. program, if not nil, is noted
+// with each.
+func (w *writer) set(ctx context.Context, ts []lifecycle.Transition, program *string) ([]bool, error) {
+	held := make([]bool, len(ts))
+	for _, places := range groups(ts) {
+		var err error
+		if len(places) < fewest || w.oneByOne {
+			err = w.setEach(ctx, ts, places, program, held)
+		} else {
+			err = w.setAll(ctx, ts, places, program, held)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	for i := range ts {
+		if !held[i] {
+			continue
+		}
+		if err := w.log(ctx, &ts[i]); err != nil {
+			return nil, err
+		}
+		if ts[i].Set.Erased {
+			if err := w.forget(ctx, ts[i].Ref); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return held, nil
+}
+
+// setEach changes rows one by one.
+func (w *writer) setEach(ctx context.Context, ts []lifecycle.Transition, places []int, program *string, held []bool) error {
+	for _, i := range places {
+		text, args := changeOf(&ts[i], w.now, program, "?").one(ts[i].Ref)
+		n, err := w.exec(ctx, text, args...)
+		if err != nil {
+			return err
+		}
+		held[i] = n == 1
+	}
+	return nil
+}
+
+// setAll changes rows of one shape together, all of them or none.
+func (w *writer) setAll(ctx context.Context, ts []lifecycle.Transition, places []int, program *string, held []bool) error {
+	first := &ts[places[0]]
+	size, digest := large, "?"
+	if first.Set.Started {
+		size, digest = largeSet, "v.d"
+	}
+	c := changeOf(first, w.now, program, digest)
+	refs, digests := make([]driver.ID, 0, size), make([]lifecycle.Digest, 0, size)
+	for len(places) > 0 {
+		part := places[:min(size, len(places))]
+		places = places[len(part):]
+		refs, digests = refs[:0], digests[:0]
+		for _, i := range part {
+			refs, digests = append(refs, ts[i].Ref), append(digests, ts[i].Set.Digest)
+			held[i] = true
+		}
+		fill := size
+		if len(part) <= small {
+			fill = small
+		}
+		text, args := c.list(refs, fill)
+		if first.Set.Started {
+			text, args = c.pairs(refs, digests, fill)
+		}
+		n, err := w.exec(ctx, text, args...)
+		if err == nil && n != len(part) {
+			err = errUneven
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// logSQL adds to the attempt log. When the attempt started is on the row.
+const logSQL = `INSERT INTO {s}attempt (ref, generation, number, late, outcome, http_status, wait_ms, code, error, at, started_at)
+SELECT ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, CASE WHEN ? THEN (SELECT d.started_at FROM {s}delivery d WHERE d.ref = ?) END
+WHERE true ON CONFLICT DO NOTHING`
+
+// log writes the log row that belongs to the change t.
+func (w *writer) log(ctx context.Context, t *lifecycle.Transition) error {
+	if t.Log == nil {
+		return nil
+	}
+	args := append([]any{t.Ref[:]}, attemptArgs(t.Log, t.Log.Error)...)
+	args = append(args, w.now, flag(t.Fence.Status == lifecycle.Delivering), t.Ref[:])
+	_, err := w.exec(ctx, logSQL, args...)
+	return err
+}
+
+func attemptArgs(a *lifecycle.Attempt, text string) []any {
+	status := any(nil)
+	if a.HTTPStatus != 0 {
+		status = int64(a.HTTPStatus)
+	}
+	return []any{
+		a.Generation, int64(a.Number), flag(a.Late), int64(a.Outcome), status, millis(a.Wait), orNull(string(a.Code)), orNull(text),
+	}
+}
+
+// appendSQL keeps late evidence. Of what was erased meanwhile the text is left out,
+// of what was pruned the row.
+const appendSQL = `INSERT INTO {s}attempt (ref, generation, number, late, outcome, http_status, wait_ms, code, error, at, started_at)
+SELECT d.ref, ?, ?, ?, ?, ?, ?, ?, CASE WHEN d.erased_at IS NULL THEN ? END, ?, ?
+FROM {s}delivery d WHERE d.ref = ? ON CONFLICT DO NOTHING`
+
+// Append keeps late evidence.
+func (e *engine) Append(ctx context.Context, rows []driver.Logged) error {
+	if len(rows) == 0 {
+		return ctx.Err()
+	}
+	return e.write(ctx, "append", func(ctx context.Context, w *writer) error {
+		for i := range rows {
+			l := &rows[i]
+			args := append(attemptArgs(&l.Attempt, l.Error), w.now, moment(l.StartedAt), l.Ref[:])
+			if _, err := w.exec(ctx, appendSQL, args...); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}

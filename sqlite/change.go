@@ -1,0 +1,182 @@
+package sqlite
+
+import (
+	"strings"
+
+	"github.com/consign-go/consign/internal/driver"
+	"github.com/consign-go/consign/internal/lifecycle"
+)
+
+// A transition becomes one UPDATE. Its text names an indexed column (due_at,
+// review_at) only where that changes, since SQLite writes an index anew for each
+// column that the text names. All values are bound, so that a batch needs few texts.
+
+// change is an UPDATE under construction: what it sets and what it demands, each
+// with the arguments in the order of the text.
+type change struct {
+	set, where         strings.Builder
+	setArgs, whereArgs []any
+}
+
+// changeOf says in SQL what t says. digest is the expression that a start binds; "?"
+// stands for the digest of t. Only a start sets one: whatever else happens, the core
+// hands back the digest that is there.
+func changeOf(t *lifecycle.Transition, now int64, program *string, digest string) *change {
+	c, set := &change{}, &t.Set
+	c.to("status", int64(set.Status))
+	c.to("generation", set.Generation)
+	c.to("owner", blob(set.Owner))
+	c.to("in_flight", flag(set.InFlight))
+	c.to("attempts", int64(set.Attempts))
+	c.to("crashes", int64(set.Crashes))
+	c.to("uncertain", flag(set.Uncertain))
+	c.to("code", orNull(string(set.Code)))
+	c.to("updated_at", now)
+	if set.Started {
+		c.to("started_at", now)
+		c.set.WriteString(", digest = " + digest)
+		if digest == "?" {
+			c.setArgs = append(c.setArgs, hash(set.Digest))
+		}
+	}
+	if set.SetContract {
+		c.contract(&set.Contract)
+	}
+	c.later("lease_until", set.Lease, set.Lease, now)
+	c.later("due_at", set.Due, set.Lease, now)
+	c.later("review_at", set.Review, set.Lease, now)
+	if set.SetError {
+		c.to("last_error", orNull(set.Error))
+	}
+	if set.Erased {
+		c.to("erased_at", now)
+		c.set.WriteString(`, gate_task = NULL, gate_index = NULL,
+    digest = ifnull(digest, (SELECT i.payload_digest FROM {s}intent i WHERE i.ref = {s}delivery.ref))`)
+	}
+	if program != nil {
+		c.to("program", orNull(*program))
+	}
+	c.demands(t, now)
+	return c
+}
+
+func (c *change) to(column string, value any) {
+	c.set.WriteString(", " + column + " = ?")
+	c.setArgs = append(c.setArgs, value)
+}
+
+// contract copies a contract. A deadline that is not set yet counts from the due time.
+func (c *change) contract(k *lifecycle.Contract) {
+	c.to("retry", int64(k.Retry))
+	c.to("idempotent", flag(k.Idempotent))
+	for _, column := range contractColumns(k) {
+		c.to(column.name, column.value)
+	}
+	if k.MaxAge > 0 {
+		c.set.WriteString(", deadline = ifnull(deadline, due_at + ?)")
+		c.setArgs = append(c.setArgs, k.MaxAge.Microseconds())
+	}
+}
+
+type column struct {
+	name  string
+	value any
+}
+
+// contractColumns are the columns of a contract that may be NULL.
+func contractColumns(k *lifecycle.Contract) [4]column {
+	columns := [4]column{{name: "lease_ms"}, {name: "timeout_ms"}, {name: "max_attempts"}, {"max_age_ms", millis(k.MaxAge)}}
+	if k.Retry != lifecycle.Unclaimed {
+		columns[0].value, columns[1].value = k.Lease.Milliseconds(), k.Timeout.Milliseconds()
+	}
+	if k.MaxAttempts != 0 {
+		columns[2].value = int64(k.MaxAttempts)
+	}
+	return columns
+}
+
+// later changes a stored time; lease is what becomes of the lease in the same write.
+func (c *change) later(column string, to, lease lifecycle.Change, now int64) {
+	if to == lifecycle.AtLeaseEnd {
+		if lease == lifecycle.Keep {
+			c.set.WriteString(", " + column + " = lease_until")
+			return
+		}
+		to = lease
+	}
+	switch {
+	case to == lifecycle.Keep:
+	case to == lifecycle.Clear:
+		c.set.WriteString(", " + column + " = NULL")
+	case column == "due_at": // capped, so that the passing of the deadline is noticed in time
+		at := after(now, to)
+		c.set.WriteString(", due_at = CASE WHEN deadline < ? THEN deadline ELSE ? END")
+		c.setArgs = append(c.setArgs, at, at)
+	default:
+		c.to(column, after(now, to))
+	}
+}
+
+// after is the time that a change says, in microseconds.
+func after(now int64, to lifecycle.Change) int64 { return now + int64(to)/1000 }
+
+// demands is what must be so for t to change anything.
+func (c *change) demands(t *lifecycle.Transition, now int64) {
+	c.where.WriteString(" AND status = ? AND generation = ? AND revision = ? AND owner IS ?")
+	f := &t.Fence
+	c.whereArgs = append(c.whereArgs, int64(f.Status), f.Generation, f.Revision, blob(f.Owner))
+	if left := t.Require.LeaseLeft; left > 0 {
+		c.where.WriteString(" AND lease_until >= ?")
+		c.whereArgs = append(c.whereArgs, now+(int64(left)+999)/1000)
+	}
+	if t.Require.DeadlineLeft {
+		c.where.WriteString(" AND (deadline IS NULL OR deadline > ?)")
+		c.whereArgs = append(c.whereArgs, now)
+	}
+}
+
+// The table is updated by its primary key whatever the planner thinks of the rest.
+const (
+	updateSQL = `UPDATE {s}delivery INDEXED BY sqlite_autoindex_{s}delivery_1 SET revision = revision + 1`
+	byEach    = ` WHERE ref = ?`
+	byList    = ` WHERE ref IN ({refs})`
+	byPairs   = ` FROM v WHERE ref = v.r`
+	pairsSQL  = `WITH v(r, d) AS (VALUES {refs}) `
+)
+
+// one changes one row.
+func (c *change) one(ref driver.ID) (string, []any) {
+	args := append(c.setArgs, ref[:])
+	return updateSQL + c.set.String() + byEach + c.where.String(), append(args, c.whereArgs...)
+}
+
+// list changes up to size rows alike.
+func (c *change) list(refs []driver.ID, size int) (string, []any) {
+	args := make([]any, 0, len(c.setArgs)+size+len(c.whereArgs))
+	args = append(args, c.setArgs...)
+	for i := range size {
+		if i < len(refs) {
+			args = append(args, refs[i][:])
+		} else {
+			args = append(args, nil) // equal to none
+		}
+	}
+	text := updateSQL + c.set.String() + strings.Replace(byList, "{refs}", "?"+strings.Repeat(", ?", size-1), 1) + c.where.String()
+	return text, append(args, c.whereArgs...)
+}
+
+// pairs changes up to size rows alike, but for the digest that each start binds.
+func (c *change) pairs(refs []driver.ID, digests []lifecycle.Digest, size int) (string, []any) {
+	args := make([]any, 0, len(c.setArgs)+2*size+len(c.whereArgs))
+	for i := range size {
+		if i < len(refs) {
+			args = append(args, refs[i][:], hash(digests[i]))
+		} else {
+			args = append(args, nil, nil)
+		}
+	}
+	text := strings.Replace(pairsSQL, "{refs}", "(?, ?)"+strings.Repeat(", (?, ?)", size-1), 1) +
+		updateSQL + c.set.String() + byPairs + c.where.String()
+	args = append(args, c.setArgs...)
+	return text, append(args, c.whereArgs...)
+}

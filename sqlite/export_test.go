@@ -1,0 +1,6 @@
+package sqlite
+
+import "time"
+
+// SetBudget changes how long calls of s wait for their turn.
+func SetBudget(s *Store, d time.Duration) { s.engine.budget = d }

@@ -1,0 +1,12 @@
+DROP VIEW {s}delivery_words;
+DROP TABLE {s}setting;
+DROP TABLE {s}pause;
+DROP TABLE {s}program_route;
+DROP TABLE {s}program;
+DROP TABLE {s}audit;
+DROP TABLE {s}approval;
+DROP TABLE {s}run;
+DROP TABLE {s}resolution;
+DROP TABLE {s}attempt;
+DROP TABLE {s}delivery;
+DROP TABLE {s}intent;

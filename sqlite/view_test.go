@@ -1,0 +1,11 @@
+package sqlite_test
+
+import (
+	"testing"
+
+	"github.com/consign-go/consign/sqlite/internal/suite"
+)
+
+func TestViewsOnlyRead(t *testing.T) { suite.Views(t, modernc) }
+
+func TestClockIsTheDatabases(t *testing.T) { suite.Clock(t, modernc) }
