@@ -190,11 +190,22 @@ func sameMessage(a, b *driver.New) bool {
 // it looks whether refs are there.
 func (o *Outbox[TX]) commit(ctx context.Context, tx driver.Tx, op string, refs []Ref) error {
 	err := tx.Commit(ctx)
-	if err == nil && o.auto {
-		o.Wake()
+	if errors.Is(err, driver.ErrUnconfirmed) && !o.there(ctx, refs) {
+		return &Error{Op: op, Err: unconfirmed{err}}
 	}
-	if !errors.Is(err, driver.ErrUnconfirmed) {
+	if err != nil && !errors.Is(err, driver.ErrUnconfirmed) {
 		return failure(op, err)
+	}
+	if o.auto {
+		o.engine.Announce()
+	}
+	return nil
+}
+
+// there reports whether all of refs are seen to be committed.
+func (o *Outbox[TX]) there(ctx context.Context, refs []Ref) bool {
+	if len(refs) == 0 {
+		return false
 	}
 	look, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
@@ -202,12 +213,8 @@ func (o *Outbox[TX]) commit(ctx context.Context, tx driver.Tx, op string, refs [
 	for i, r := range refs {
 		ids[i] = driver.ID(r.ID)
 	}
-	if len(ids) > 0 {
-		if found, lookErr := o.bound.Load(look, ids); lookErr == nil && len(found) == len(ids) {
-			return nil
-		}
-	}
-	return &Error{Op: op, Err: unconfirmed{err}}
+	found, err := o.bound.Load(look, ids)
+	return err == nil && len(found) == len(ids)
 }
 
 // unconfirmed is a commit without an answer.

@@ -37,9 +37,11 @@ type Options struct {
 	// Default: 64.
 	Workers int
 
-	// AutoDispatch wakes this program's Serve right after each commit that Consign
-	// makes (EnqueueNow, Run). It shortens the wait and replaces no scan: a program
-	// may end between the commit and the wake-up. Default: off.
+	// AutoDispatch wakes Serve, in this program and on PostgreSQL in all others,
+	// right after each commit that Consign makes (EnqueueNow, Run), in the
+	// background; after your own commits there is [Outbox.Wake]. It shortens the
+	// wait and replaces no scan: a program may end between the commit and the
+	// wake-up. Default: off.
 	AutoDispatch bool
 
 	// Grace is how long running effects may go on when Serve stops, at most 1 h.

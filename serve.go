@@ -41,7 +41,10 @@ type Queue interface {
 // Observation is something that the engine did: ids, codes, durations and counts,
 // never content.
 type Observation struct {
-	Event    string        // "claim", "start", "settle", "fence", "sweep", "error"
+	// Event is "claim", "start", "settle", "fence", "sweep", "error", or "listen":
+	// wake-ups of other programs are seen to arrive, or do so no longer (Err says
+	// why) and polling alone finds what they commit.
+	Event    string
 	Kind     string        // the kind or channel; empty where several are meant
 	Ref      Ref           // zero where several are meant
 	Status   Status        // after a settle
@@ -61,6 +64,9 @@ func (o *Outbox[TX]) newEngine(opt *Options) *dispatch.Engine {
 	}
 	if r, ok := o.bound.(driver.Registry); ok {
 		c.Registry = r
+	}
+	if w, ok := o.bound.(driver.Waker); ok {
+		c.Waker = w
 	}
 	for _, ch := range o.channels {
 		if ch.Deliver != nil {
@@ -151,6 +157,15 @@ func (o *Outbox[TX]) Scan(ctx context.Context, q Queue, limit int) (int, error) 
 	return n, failure("scan", err)
 }
 
-// Wake tells this program's Serve that something was committed, so that it looks
-// at once. It only shortens the wait: scanning finds everything without it.
-func (o *Outbox[TX]) Wake() { o.engine.Wake() }
+// Wake says that something was committed: call it after the commit of your own
+// transaction. This program's Serve looks at once. On PostgreSQL other programs do
+// too: they are sent a NOTIFY, one for all calls that come together and about a
+// hundred a second at most, and Wake returns once it is sent or ctx has ended. The
+// hint takes a connection of the pool for a moment, so do not call Wake while you
+// hold the pool's last one.
+//
+// It only shortens the wait: scanning finds everything without it, and an error
+// says no more than that others may look later.
+func (o *Outbox[TX]) Wake(ctx context.Context) error {
+	return failure("wake", o.engine.Announce().Wait(ctx))
+}

@@ -76,7 +76,9 @@ func TestServeDeliversWhatWasCommittedAndEndsWithItsContext(t *testing.T) {
 		ended := make(chan error, 1)
 		go func() { ended <- h.outbox.Serve(ctx) }()
 		refs := append(commitMessages(t, h, "crm", 20), commitMessages(t, h, "chat", 20)...)
-		h.outbox.Wake()
+		if err := h.outbox.Wake(t.Context()); err != nil {
+			t.Error(err)
+		}
 		for _, ref := range refs {
 			waitFor(t, h, ref, consign.StatusDelivered)
 			if n := r.times(ref); n != 2 {

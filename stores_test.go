@@ -41,7 +41,7 @@ type outbox interface {
 	Visit(ctx context.Context, ref consign.Ref) (consign.Result, error)
 	Drain(ctx context.Context, limit int) ([]consign.Result, error)
 	Scan(ctx context.Context, q consign.Queue, limit int) (int, error)
-	Wake()
+	Wake(ctx context.Context) error
 	Run(ctx context.Context, a consign.Admission, fn func(ctx context.Context, tx *txn, run *consign.Run) error) (consign.Receipt, error)
 }
 

@@ -18,6 +18,10 @@ var ErrKeyTaken = errors.New("work key is taken in this run")
 // means that nothing was committed.
 var ErrUnconfirmed = errors.New("commit was not confirmed")
 
+// ErrNoListen: hints do not arrive here, however often they are sent. A pooler that
+// hands out connections for single transactions is the usual reason.
+var ErrNoListen = errors.New("no notification arrives over this connection, as behind a transaction pooler")
+
 // ConflictError: a row given to Insert exists with other content. It says which
 // row of the call, and nothing about what is stored.
 type ConflictError struct{ Index int }

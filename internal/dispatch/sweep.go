@@ -1,0 +1,92 @@
+package dispatch
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+
+	"github.com/consign-go/consign/internal/driver"
+	"github.com/consign-go/consign/internal/lifecycle"
+)
+
+// sweepPage is how many rows of the due index one step of a sweep looks at.
+const sweepPage = 1000
+
+// sweeping sweeps again and again until ctx ends. The pause varies, so that
+// several programs on one database do not sweep in step.
+func (e *Engine) sweeping(ctx context.Context) {
+	for {
+		e.SweepOnce(ctx) // what fails is observed, and tried again
+		pause := e.Sweep*3/4 + time.Duration(rand.Int64N(int64(e.Sweep/2)+1))
+		timer := time.NewTimer(pause)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		case <-timer.C:
+		}
+	}
+}
+
+// SweepOnce walks over all open deliveries whose lease or deadline is over, ends
+// those that nobody may claim any more, and returns how many it ended.
+func (e *Engine) SweepOnce(ctx context.Context) (ended int, err error) {
+	began := time.Now()
+	r := driver.OverdueRequest{Limit: sweepPage}
+	for {
+		rows, next, err := e.store.Overdue(ctx, r)
+		if err != nil {
+			return ended, err
+		}
+		n, err := e.applyAll(ctx, rows, lifecycle.Event{Kind: lifecycle.EvSweep})
+		if ended += n; err != nil {
+			return ended, err
+		}
+		if next == (driver.Cursor{}) {
+			break
+		}
+		r.After = next
+	}
+	if ended > 0 {
+		e.observe(Observation{Event: "sweep", Count: ended, Duration: time.Since(began)})
+	}
+	return ended, nil
+}
+
+// applyAll brings one event about for many deliveries, where it changes
+// anything, and returns for how many it did. What does not hold has moved on by
+// itself.
+func (e *Engine) applyAll(ctx context.Context, rows []driver.Overdue, ev lifecycle.Event) (int, error) {
+	var ts []lifecycle.Transition
+	for i := range rows {
+		tr := e.Policy.Apply(rows[i].State, ev)
+		if tr.Answer == lifecycle.Apply {
+			tr.Ref = rows[i].Ref
+			ts = append(ts, tr)
+		}
+	}
+	n := 0
+	for len(ts) > 0 {
+		batch := ts[:min(len(ts), e.Batch)]
+		ts = ts[len(batch):]
+		held, err := e.store.Apply(ctx, batch)
+		if err != nil {
+			return n, err
+		}
+		for _, h := range held {
+			if h {
+				n++
+			}
+		}
+	}
+	return n, nil
+}
+
+// overdue is records as what a walk over the due index would have found.
+func overdue(records []driver.Record) []driver.Overdue {
+	rows := make([]driver.Overdue, len(records))
+	for i := range records {
+		rows[i] = driver.Overdue{Ref: records[i].Intent.Ref, State: records[i].State}
+	}
+	return rows
+}

@@ -1,0 +1,226 @@
+package dispatch
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/consign-go/consign/internal/driver"
+	"github.com/consign-go/consign/internal/lifecycle"
+)
+
+// Task is one claimed intent in hand. It is driven by one goroutine.
+type Task struct {
+	Intent driver.Intent
+
+	engine     *Engine
+	served     *Served
+	owner      lifecycle.Token
+	generation int64
+	state      lifecycle.State
+	dueAt      time.Time
+	claimed    time.Time // by the monotonic clock, from before the claim was sent
+	life       lives
+	alone      func() // called once, when it can take down no other delivery any more
+
+	effect  sync.Mutex       // held while Effect runs
+	ctx     context.Context  // of the delivery function, to know it again
+	called  bool             // Effect was called in this attempt, or may not be any more
+	settled bool             // its outcome was written down, or refused as fenced
+	answer  lifecycle.Answer // the newest answer, with its code
+	said    lifecycle.Code
+	wait    time.Duration // before the next attempt of a process-owned loop
+}
+
+// lives are the three ends that come one after another when the engine stops.
+type lives struct {
+	stop   context.Context // no new claims, and nothing is started that was not before
+	effect context.Context // effects are cancelled, and loops end
+	hard   context.Context // what could not be written down by now stays unwritten
+}
+
+// Result is what became of a visit.
+type Result struct {
+	Ref     driver.ID
+	Profile lifecycle.Profile
+	Status  lifecycle.Status
+	Code    lifecycle.Code
+}
+
+// newTask takes what a claim handed out.
+func newTask(e *Engine, c *driver.Claimed, owner lifecycle.Token, claimed time.Time, life lives) *Task {
+	return &Task{
+		Intent: c.Intent, engine: e, owner: owner, generation: c.State.Generation, state: c.State,
+		dueAt: c.DueAt, claimed: claimed, life: life,
+	}
+}
+
+// State is what is known of the delivery.
+func (t *Task) State() lifecycle.State { return t.state }
+
+// Deadline is when the delivery's deadline passes, as far as this process's clock
+// can tell; zero: never.
+func (t *Task) Deadline() time.Time {
+	if t.state.DeadlineLeft == lifecycle.Never {
+		return time.Time{}
+	}
+	return t.claimed.Add(t.state.DeadlineLeft)
+}
+
+// mine reports whether the delivery is still held under this task's claim, as far
+// as the task has seen.
+func (t *Task) mine() bool { return t.state.Owner == t.owner && t.state.Generation == t.generation }
+
+// waits reports whether this task holds the delivery between two attempts of a
+// process-owned loop.
+func (t *Task) waits() bool {
+	return t.mine() && t.state.Status == lifecycle.Delivering && !t.state.InFlight
+}
+
+// unsent reports whether this task holds the delivery and has not started it.
+func (t *Task) unsent() bool { return t.mine() && t.state.Status == lifecycle.Leased }
+
+// succeeded reports whether this task has just written down a success.
+func (t *Task) succeeded() bool {
+	return t.settled && t.mine() && t.answer == lifecycle.Apply && t.state.Status == lifecycle.Succeeded
+}
+
+// effectEnd is the moment at which an effect must be over: before the lease
+// ends, by the monotonic clock.
+func (t *Task) effectEnd() time.Time {
+	return t.claimed.Add(t.state.Contract.Lease - t.engine.Safety)
+}
+
+// run drives the task through one attempt. again reports that the task keeps the
+// delivery and wants its next attempt after t.wait.
+func (t *Task) run() (again bool) {
+	if t.unsent() && t.life.stop.Err() != nil {
+		t.write(lifecycle.Event{Kind: lifecycle.EvReleased})
+		return false
+	}
+	if t.served == nil { // the store handed out what was not asked for
+		t.write(t.undecided(errUnserved))
+		return false
+	}
+	err, called := t.deliver()
+	switch {
+	case t.settled:
+		if err != nil && t.succeeded() {
+			t.write(lifecycle.Event{Kind: lifecycle.EvCallbackFailed})
+		}
+	case !called:
+		if t.write(t.unstarted(err)) == lifecycle.Refuse && t.unsent() {
+			t.write(t.undecided(err)) // it was stopped with a code that stops nothing
+		}
+	case t.unsent() || t.mine() && t.state.InFlight:
+		// Nothing could be written down. If that was this package's own panic, it
+		// was contained like the user's and shall not pass unseen.
+		if internal, ok := err.(*panicked); ok {
+			t.engine.observe(Observation{Event: "error", Kind: t.Intent.Kind, Ref: t.Intent.Ref, Err: internal})
+		}
+	}
+	return t.settled && t.waits()
+}
+
+// deliver calls the delivery function for one attempt, and waits for an effect
+// that it has left behind in another goroutine.
+func (t *Task) deliver() (err error, called bool) {
+	t.effect.Lock()
+	ctx, cancel := context.WithDeadline(t.life.effect, t.effectEnd())
+	defer cancel()
+	t.called, t.settled, t.wait, t.ctx = false, false, 0, ctx
+	t.effect.Unlock()
+	err = contain(func() error { return t.served.Deliver(ctx, t) })
+	if !t.effect.TryLock() {
+		cancel()
+		t.effect.Lock()
+	}
+	defer t.effect.Unlock()
+	called, t.called = t.called, true
+	return err, called
+}
+
+// errUnserved: nothing here delivers what was claimed.
+var errUnserved = errors.New("the kind or channel is not served here")
+
+// unstarted is the event that a delivery function has brought about by ending
+// without its effect. An error that panics when it is looked into says nothing.
+func (t *Task) unstarted(err error) (ev lifecycle.Event) {
+	if err == nil {
+		return lifecycle.Event{Kind: lifecycle.EvStopped, Code: lifecycle.EffectNotCalled}
+	}
+	ev = t.undecided(err)
+	contain(func() error {
+		if stop, ok := single[*Stop](err); ok && stop != nil {
+			ev = lifecycle.Event{Kind: lifecycle.EvStopped, Code: stop.Code, Error: errorText(stop.Err)}
+		} else if _, ok := single[*panicked](err); ok {
+			ev = lifecycle.Event{Kind: lifecycle.EvPanicked, Wait: t.undecidedWait(), Error: errorText(err)}
+		}
+		return nil
+	})
+	return ev
+}
+
+// undecided gives the delivery back before its start: to be tried again later, or
+// at once where it is only this program that stops.
+func (t *Task) undecided(err error) lifecycle.Event {
+	if t.life.stop.Err() != nil {
+		return lifecycle.Event{Kind: lifecycle.EvReleased}
+	}
+	return lifecycle.Event{Kind: lifecycle.EvUndecided, Wait: t.undecidedWait(), Error: errorText(err)}
+}
+
+// undecidedWait grows with the age of the intent, since no attempt is counted
+// that it could grow with: a quarter of the age, from 2 s to 2 min. A wrong local
+// clock only changes the pace.
+func (t *Task) undecidedWait() time.Duration {
+	age := time.Since(t.Intent.CreatedAt)
+	s := Schedule{Waits: []time.Duration{min(max(age/4, 2*time.Second), 2*time.Minute)}, Jitter: 0.2}
+	return s.next(1, 0)
+}
+
+// write brings about an event that is not bound to the lease: it is tried until
+// it holds, is fenced, or the engine gives up for good.
+func (t *Task) write(ev lifecycle.Event) lifecycle.Answer {
+	tr, err := t.decide(ev, limit{ctx: t.life.hard})
+	if err != nil || tr.Answer != lifecycle.Apply {
+		return tr.Answer
+	}
+	if ev.Kind != lifecycle.EvCallbackFailed {
+		t.observed("settle", &ev, 0)
+	}
+	t.putOff(ev.Wait)
+	return lifecycle.Apply
+}
+
+// putOff has the engine look again when the delivery is due again.
+func (t *Task) putOff(wait time.Duration) {
+	if t.state.Status == lifecycle.Pending && wait > 0 {
+		t.engine.alarm.at(time.Now().Add(wait))
+	}
+}
+
+func (t *Task) observed(event string, ev *lifecycle.Event, d time.Duration) {
+	if t.engine.Observe == nil {
+		return
+	}
+	t.engine.Observe(Observation{
+		Event: event, Profile: t.Intent.Profile, Kind: t.Intent.Kind, Ref: t.Intent.Ref, Status: t.state.Status, Code: t.code(),
+		Outcome: ev.Kind, Attempt: ev.Attempt, Duration: d,
+	})
+}
+
+func (t *Task) code() lifecycle.Code {
+	switch {
+	case t.answer == lifecycle.Refuse:
+		return lifecycle.Fenced
+	case t.said != "":
+		return t.said
+	}
+	return t.state.Code
+}
+
+func (t *Task) result() Result {
+	return Result{Ref: t.Intent.Ref, Profile: t.Intent.Profile, Status: t.state.Status, Code: t.code()}
+}
