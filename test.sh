@@ -57,12 +57,22 @@ have_postgres() { # the server's programs, where internal/pgtest looks too
 	return 1
 }
 
+have_pgbouncer() { # where internal/pgtest looks too
+	local dir
+	local IFS=:
+	for dir in $PATH /usr/sbin /usr/local/sbin /usr/local/bin /usr/bin /opt/homebrew/bin; do
+		[[ -f $dir/pgbouncer && -x $dir/pgbouncer ]] && return
+	done
+	return 1
+}
+
 have_git() { [[ ! -e .git ]] || command -v git >/dev/null; }
 
 find_missing() { # sets missing to Debian's names of what is lacking
 	missing=()
 	have_compiler || missing+=(gcc libc6-dev)
 	have_postgres || missing+=(postgresql)
+	have_pgbouncer || missing+=(pgbouncer)
 	have_git || missing+=(git)
 }
 
@@ -70,16 +80,23 @@ as_root() { if [[ $(id -u) -eq 0 ]]; then "$@"; else sudo -n "$@"; fi; }
 
 install() {
 	say "installing: $*"
-	# Debian's package makes a database cluster and starts it as a service. The
+	# Debian's packages make a database cluster and start servers as services. The
 	# tests start their own, so for this installation that is turned off.
 	local dropin=/etc/postgresql-common/createcluster.d/consign-test.conf
+	local policy=/usr/sbin/policy-rc.d ours=no
 	as_root mkdir -p "${dropin%/*}"
 	echo "create_main_cluster = false" | as_root tee "$dropin" >/dev/null
+	if [[ ! -e $policy ]]; then
+		ours=yes
+		printf '#!/bin/sh\nexit 101\n' | as_root tee "$policy" >/dev/null
+		as_root chmod 755 "$policy"
+	fi
 	local status=0
 	as_root apt-get -o DPkg::Lock::Timeout=300 -qq update &&
 		as_root env DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=300 \
 			-qq -y --no-install-recommends install "$@" || status=$?
 	as_root rm -f "$dropin"
+	if [[ $ours == yes ]]; then as_root rm -f "$policy"; fi
 	return "$status"
 }
 
@@ -98,8 +115,8 @@ if ((${#missing[@]})); then
 	cat >&2 <<-TXT
 		The tests need what this machine lacks (Debian's package names): ${missing[*]}
 		  Debian, Ubuntu: sudo apt-get install ${missing[*]}
-		  Fedora, RHEL:   sudo dnf install gcc glibc-devel postgresql-server git
-		  macOS:          xcode-select --install; brew install postgresql@17
+		  Fedora, RHEL:   sudo dnf install gcc glibc-devel postgresql-server pgbouncer git
+		  macOS:          xcode-select --install; brew install postgresql@17 pgbouncer
 	TXT
 	exit 1
 fi

@@ -206,11 +206,14 @@ func (e *engine) Held(ctx context.Context, r driver.ClaimRequest) ([]driver.Clai
 type runner func(ctx context.Context, op, sql string, args []any, each func(pgx.Rows) error) error
 
 func (e *engine) claimed(ctx context.Context, op string, run runner, sql string, args []any, room int) ([]driver.Claimed, error) {
-	taken := make([]driver.Claimed, 0, room)
+	var taken []driver.Claimed
 	row := newRow()
 	err := run(ctx, op, sql, args, func(rows pgx.Rows) error {
 		if err := row.scan(rows); err != nil {
 			return err
+		}
+		if taken == nil {
+			taken = make([]driver.Claimed, 0, room) // a claim that finds nothing costs nothing
 		}
 		taken = append(taken, driver.Claimed{Intent: row.intent, State: row.state(), DueAt: row.dueAt})
 		return nil

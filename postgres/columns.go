@@ -244,14 +244,6 @@ func digest(d [32]byte) any {
 	return d[:]
 }
 
-// number is n as a parameter; 0 is NULL.
-func number(n int64) any {
-	if n == 0 {
-		return nil
-	}
-	return n
-}
-
 // literals replaces columns by their literals.
 func literals(args []any) []any {
 	out := make([]any, len(args))

@@ -6,7 +6,7 @@ type statements struct {
 	claim, claimRefs, due, dueRefs, held  string
 	apply, forget, lockSubjects, forgets  string
 	appendLate, load, history             string
-	overdue, routes, prune                string
+	overdue, routes, lockEnded, prune     string
 	insert, insertGiven, stored, unwrite  string
 	openRun, sealRun                      string
 	migrations, listed                    string
@@ -29,6 +29,7 @@ func (e *engine) statements() statements {
 		history:      e.expand(historySQL),
 		overdue:      e.expand(overdueSQL),
 		routes:       e.expand(routesSQL),
+		lockEnded:    e.expand(lockEndedSQL),
 		prune:        e.expand(pruneSQL),
 		insert:       e.expand(insertSQL),
 		insertGiven:  e.expand(insertGivenSQL),

@@ -22,6 +22,6 @@
 // by the next start.
 //
 // Setting CONSIGN_TEST_POSTGRES to a connection URL uses that server instead.
-// Schemas are still fresh per test; [Restart] and [TCP] are then refused,
-// because the server is not this package's to stop.
+// Schemas are still fresh per test; [Restart], [TCP] and [Bouncer] are then
+// refused, because the server is not this package's to stop.
 package pgtest

@@ -9,6 +9,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -64,6 +65,7 @@ type server struct {
 	launch   launch     // how to start
 	cluster  *cluster   // nil until first use
 	failed   error      // the first start's failure: later tests do not try again
+	bouncers atomic.Int32
 
 	// How long the end of a test waits for a lock on its schema, and for
 	// connections it did not give back.
