@@ -109,6 +109,28 @@ func TestFindTellsWhatWasCommitted(t *testing.T) {
 	})
 }
 
+// The payload is data: members that are named like the message's own fields mean
+// nothing to the store.
+func TestPayloadIsNeverInterpreted(t *testing.T) {
+	onEveryStore(t, consign.Options{}, func(t *testing.T, h *host) {
+		m := notice(41)
+		const payload = `{"attempts":9,"channel":"sms","id":"x","index":7,"status":"delivered","subject":"s","task":"t","to":"you"}`
+		m.Payload = json.RawMessage(payload)
+		ref, err := h.outbox.EnqueueNow(t.Context(), m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := h.outbox.Find(t.Context(), ref)
+		if err != nil || string(got.Payload) != payload {
+			t.Fatalf("payload %s: %v", got.Payload, err)
+		}
+		if got.Kind != m.Channel || got.To != m.To || got.Task != m.Task || got.Index != m.Index || got.Subject != m.Subject ||
+			got.Status != consign.StatusPending || got.Attempts != 0 || got.Ref != ref {
+			t.Errorf("stored %+v", got)
+		}
+	})
+}
+
 func TestEveryLimitIsAnErrorThatNamesFieldAndLimit(t *testing.T) {
 	object := func(n int) json.RawMessage { // canonical bytes: n
 		return json.RawMessage(`{"a":"` + strings.Repeat("x", n-8) + `"}`)

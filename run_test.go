@@ -53,7 +53,10 @@ func TestRunCommitsRowWorkAuditAndReceiptTogether(t *testing.T) {
 			if _, err := triaged.Enqueue(run, "notice", noticeInput{Ticket: "41"}); err != nil {
 				return err
 			}
-			return run.Receipt(map[string]any{"triaged": true})
+			if err := run.Receipt(map[string]any{"a": strings.Repeat("x", 4096-8)}); err != nil {
+				t.Errorf("a receipt of 4,096 bytes: %v", err)
+			}
+			return run.Receipt(map[string]any{"triaged": true}) // the later one counts
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -217,7 +220,7 @@ func TestJoinSealsInsideTheCallersTransaction(t *testing.T) {
 
 func TestWorkKeyIsUniqueInItsRun(t *testing.T) {
 	onDesk(t, func(t *testing.T, h *host, _ *desk) {
-		in := noticeInput{Ticket: "41"}
+		in := noticeInput{Ticket: "41", Note: "secret"}
 		other := triaged
 		other.Kind = "tickets.closed"
 		bumped := triaged
@@ -235,7 +238,7 @@ func TestWorkKeyIsUniqueInItsRun(t *testing.T) {
 				checkConflict(t, "kind", kind)
 				_, fingerprint := bumped.Enqueue(run, "notice", in)
 				checkConflict(t, "fingerprint", fingerprint)
-				_, payload := triaged.Enqueue(run, "notice", noticeInput{Ticket: "secret"})
+				_, payload := triaged.Enqueue(run, "notice", noticeInput{Ticket: "42"})
 				checkConflict(t, "payload", payload)
 				_, err = triaged.Enqueue(run, "second", in)
 				return err
@@ -247,6 +250,12 @@ func TestWorkKeyIsUniqueInItsRun(t *testing.T) {
 		if n := stored(t, h); n != 4 {
 			t.Errorf("%d intents, want two in each of two runs", n)
 		}
+		// What conflicted has not taken the place of what was there.
+		const first = `SELECT count(*) FROM {s}intent WHERE work_key = 'notice' AND kind = 'tickets.triaged' AND version = '1'
+			AND payload = '{"note":"secret","ticket":"41"}'`
+		if n := h.count(t, first); n != 2 {
+			t.Errorf("%d intents under the key are as they were first enqueued, want 2", n)
+		}
 	})
 }
 
@@ -257,6 +266,13 @@ func TestWorkLimits(t *testing.T) {
 			checkInvalid(t, "empty key", err, "key 0 bytes, limit 1 to 128")
 			_, err = triaged.Enqueue(run, strings.Repeat("k", 129), noticeInput{})
 			checkInvalid(t, "long key", err, "key 129 bytes, limit 1 to 128")
+			_, err = triaged.Enqueue(run, "clé", noticeInput{})
+			checkInvalid(t, "key not ASCII", err, "key byte 2 is not printable ASCII")
+			_, err = consign.Work[noticeInput]{Kind: "é"}.Enqueue(run, "k", noticeInput{})
+			checkInvalid(t, "kind not ASCII", err, "work.kind byte 0 is not printable ASCII")
+			if _, err := (consign.Work[noticeInput]{Kind: strings.Repeat("k", 128)}).Enqueue(run, strings.Repeat("k", 128), noticeInput{}); err != nil {
+				t.Errorf("kind and key of 128 bytes: %v", err)
+			}
 			_, err = triaged.Enqueue(run, "k", noticeInput{Note: strings.Repeat("x", 4096-22)})
 			checkInvalid(t, "4097 bytes", err, "4096")
 			_, err = triaged.Enqueue(run, "k", noticeInput{Note: "secret\x00"})
@@ -273,7 +289,7 @@ func TestWorkLimits(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if n := h.count(t, `SELECT length(payload) FROM {s}intent`); n != 4096 {
+		if n := h.count(t, `SELECT max(length(payload)) FROM {s}intent`); n != 4096 {
 			t.Errorf("the payload at the limit has %d bytes, want 4096", n)
 		}
 	})

@@ -44,6 +44,11 @@ func TestSchemaThatDoesNotFitIsRefusedWithAdvice(t *testing.T) {
 				check("enqueue now", err)
 				_, err = h.outbox.Run(t.Context(), admit, func(context.Context, *txn, *consign.Run) error { return nil })
 				check("run", err)
+				if c.change != "" {
+					if n := stored(t, h); n != 0 {
+						t.Errorf("%d intents were written all the same", n)
+					}
+				}
 			})
 		})
 	}

@@ -3,6 +3,7 @@ package consign_test
 import (
 	"context"
 	"database/sql"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -20,7 +21,13 @@ import (
 	"github.com/consign-go/consign/sqlite"
 )
 
-func TestMain(m *testing.M) { os.Exit(pgtest.Main(m)) }
+func TestMain(m *testing.M) {
+	if spec := os.Getenv(crashEnv); spec != "" {
+		fmt.Fprintln(os.Stderr, doomed(spec))
+		os.Exit(1)
+	}
+	os.Exit(pgtest.Main(m))
+}
 
 // host is a program with one database, whatever its kind: its own ticket table
 // beside Consign's, and an outbox.
@@ -159,20 +166,26 @@ func wrap[TX any](ctx context.Context, ob *consign.Outbox[TX], m made[TX], tx TX
 }
 
 func onPostgres(t *testing.T, o consign.Options) *host {
-	pool := pgtest.Pool(t)
-	schema := pgtest.Schema(t)
+	return onPostgresSchema(t, pgtest.Pool(t), pgtest.Schema(t), o)
+}
+
+func onPostgresSchema(t *testing.T, pool *pgxpool.Pool, schema string, o consign.Options) *host {
 	store, err := postgres.New(pool, &postgres.Options{Schema: schema})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return assemble(t, store, o, made[pgx.Tx]{
+	return assemble(t, store, o, onPool(pool, schema))
+}
+
+func onPool(pool *pgxpool.Pool, schema string) made[pgx.Tx] {
+	return made[pgx.Tx]{
 		begin:  pool.Begin,
 		exec:   func(ctx context.Context, tx pgx.Tx, q string) error { _, err := tx.Exec(ctx, q); return err },
 		scan:   func(ctx context.Context, tx pgx.Tx, q string, dst any) error { return tx.QueryRow(ctx, q).Scan(dst) },
 		commit: func(ctx context.Context, tx pgx.Tx) error { return tx.Commit(ctx) },
 		cancel: func(ctx context.Context, tx pgx.Tx) error { return tx.Rollback(ctx) },
 		expand: inSchema(schema),
-	})
+	}
 }
 
 func onPostgresSQL(t *testing.T, o consign.Options) *host {
@@ -193,15 +206,19 @@ func openStdlib(t *testing.T, pool *pgxpool.Pool) *sql.DB {
 }
 
 func onSQLite(t *testing.T, o consign.Options) *host {
-	db := openSQLite(t, filepath.Join(t.TempDir(), "host.db"))
+	return onSQLiteFile(t, filepath.Join(t.TempDir(), "host.db"), o)
+}
+
+func onSQLiteFile(t *testing.T, path string, o consign.Options) *host {
+	db := openSQLite(t, path)
 	store, err := sqlite.New(db, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return assemble(t, store, o, onDatabaseSQL(db, func(q string) string {
-		return strings.NewReplacer("{t}", "", "{s}", "consign_").Replace(q)
-	}))
+	return assemble(t, store, o, onDatabaseSQL(db, plainNames))
 }
+
+func plainNames(q string) string { return strings.NewReplacer("{t}", "", "{s}", "consign_").Replace(q) }
 
 func openSQLite(t testing.TB, path string) *sql.DB {
 	t.Helper()

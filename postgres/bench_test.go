@@ -35,12 +35,12 @@ func BenchmarkEnqueueBulk(b *testing.B) {
 		for _, size := range []int{100, 500, 1000} {
 			b.Run(fmt.Sprintf("writers=%d/batch=%d", writers, size), func(b *testing.B) {
 				d := open(b, connections(int32(writers)+1))
+				for range writers {
+					d.insert(b, messages(size)...) // the statement is prepared
+				}
 				batches := make([][]driver.New, b.N*writers)
 				for i := range batches {
 					batches[i] = messages(size)
-				}
-				for range writers {
-					d.insert(b, messages(size)...) // the statement is prepared
 				}
 				before, start := d.meter(b), time.Now()
 				b.ResetTimer()

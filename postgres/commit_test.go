@@ -270,3 +270,38 @@ func TestErasureTakesWhatIsStillBeingWritten(t *testing.T) {
 		})
 	}
 }
+
+// TestPruneLeavesNoEvidenceBehind: what is being written about an ended delivery
+// keeps it from being pruned; afterwards it goes with it.
+func TestPruneLeavesNoEvidenceBehind(t *testing.T) {
+	d := open(t)
+	n := message("mail", webhook, 200)
+	d.insert(t, n)
+	c := d.take(t, n.Ref)
+	x := decide(t, c, lifecycle.Event{Kind: lifecycle.EvStart})
+	apply(t, d, []lifecycle.Transition{x})
+	apply(t, d, []lifecycle.Transition{decide(t, after(c, &x), lifecycle.Event{Kind: lifecycle.EvSucceeded})})
+	tx, err := d.pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tx.Rollback(t.Context())
+	if err := query(t.Context(), tx, d.q.appendLate, logArgs([]driver.Logged{{
+		Ref: n.Ref, Attempt: lifecycle.Attempt{Generation: 1, Number: 1, Outcome: lifecycle.Unknown, Late: true},
+	}}), nothing); err != nil {
+		t.Fatal(err)
+	}
+	tomorrow := time.Now().Add(24 * time.Hour)
+	if pruned, err := d.Prune(t.Context(), lifecycle.Message, tomorrow, 10); err != nil || pruned != 0 {
+		t.Errorf("pruned %d that somebody is writing about, %v", pruned, err)
+	}
+	if err := tx.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if pruned, err := d.Prune(t.Context(), lifecycle.Message, tomorrow, 10); err != nil || pruned != 1 {
+		t.Errorf("pruned %d, %v", pruned, err)
+	}
+	if left := one[int](t, d, "SELECT count(*) FROM {s}attempt"); left != 0 {
+		t.Errorf("%d rows of the log are left", left)
+	}
+}

@@ -29,8 +29,8 @@ ORDER BY c.created_at, c.ref
 LIMIT $4::bigint`
 
 // pruneSQL removes deliveries that are locked, and all that belongs to them. It is
-// a statement of its own, so that it sees the evidence that was still being
-// appended while the one before waited.
+// a statement of its own, so that it sees the evidence that was appended up to the
+// moment of the lock.
 const pruneSQL = `
 WITH deliveries AS (
     DELETE FROM {s}delivery WHERE ref = ANY ($1::uuid[])

@@ -3,6 +3,7 @@ package sqlite_test
 import (
 	"crypto/rand"
 	"crypto/sha256"
+	"database/sql"
 	"fmt"
 	"path/filepath"
 	"testing"
@@ -54,7 +55,7 @@ func fill(b *testing.B, bound driver.Driver, begin func() driver.Tx, n, batch in
 	}
 }
 
-func benchStore(b *testing.B) (driver.Driver, func() driver.Tx) {
+func benchStore(b *testing.B) (driver.Bound[*sql.Tx], func() driver.Tx) {
 	db := modernc.Open(b, filepath.Join(b.TempDir(), "bench.db"), 1)
 	bound := suite.Migrated(b, db, "").Driver(driver.Key{})
 	return bound, func() driver.Tx {
@@ -79,56 +80,86 @@ func BenchmarkEnqueue(b *testing.B) {
 }
 
 func BenchmarkDrain(b *testing.B) {
-	ctx := b.Context()
+	for _, batch := range []int{1, benchBatch} {
+		b.Run(fmt.Sprint(batch), func(b *testing.B) { drain(b, batch) })
+	}
+}
+
+// drain claims, starts and settles b.N intents on one goroutine, batch by batch.
+func drain(b *testing.B, batch int) {
 	bound, begin := benchStore(b)
 	fill(b, bound, begin, b.N, benchBatch)
 	var spent [3]time.Duration
-	usage := cpuTime()
-	drained := 0
-	b.ResetTimer()
-	for {
-		r := driver.ClaimRequest{Program: "bench", Policy: lifecycle.DefaultPolicy}
-		rand.Read(r.Owner[:])
-		first := benchRow(0)
-		r.Routes = []driver.RouteLimit{{Route: first.Route(), Limit: benchBatch}}
+	timed := func(step int, fn func()) {
 		begun := time.Now()
-		claimed, err := bound.Claim(ctx, r)
-		if err != nil {
-			b.Fatal(err)
-		}
-		spent[0] += time.Since(begun)
-		if len(claimed) == 0 {
-			break
-		}
-		starts, settles := make([]lifecycle.Transition, len(claimed)), make([]lifecycle.Transition, len(claimed))
-		begun = time.Now()
-		for i := range claimed {
-			s := &claimed[i].State
-			event := lifecycle.Event{Kind: lifecycle.EvStart, Owner: r.Owner, Generation: s.Generation, Digest: claimed[i].Intent.Digest}
-			starts[i] = lifecycle.DefaultPolicy.Apply(*s, event)
-			starts[i].Ref = claimed[i].Intent.Ref
-		}
-		mustHold(b, bound, starts)
-		spent[1] += time.Since(begun)
-		begun = time.Now()
+		fn()
+		spent[step] += time.Since(begun)
+	}
+	route, drained, usage := route(), 0, cpuTime()
+	b.ResetTimer()
+	for drained < b.N {
+		r := driver.ClaimRequest{Program: "bench", Policy: lifecycle.DefaultPolicy, Routes: []driver.RouteLimit{{Route: route, Limit: batch}}}
+		rand.Read(r.Owner[:])
+		var claimed []driver.Claimed
+		timed(0, func() {
+			var err error
+			if claimed, err = bound.Claim(b.Context(), r); err != nil || len(claimed) == 0 {
+				b.Fatalf("claimed %d after %d of %d: %v", len(claimed), drained, b.N, err)
+			}
+		})
+		timed(1, func() {
+			mustHold(b, bound, claimed, func(c *driver.Claimed) lifecycle.Event {
+				return lifecycle.Event{Kind: lifecycle.EvStart, Owner: r.Owner, Generation: c.State.Generation, Digest: c.Intent.Digest}
+			})
+		})
 		for i := range claimed {
 			s := &claimed[i].State
 			s.Status, s.InFlight, s.Attempts, s.Digest = lifecycle.Delivering, true, 1, claimed[i].Intent.Digest
 			s.Revision++
-			event := lifecycle.Event{Kind: lifecycle.EvSucceeded, Owner: r.Owner, Generation: s.Generation, Attempt: 1}
-			settles[i] = lifecycle.DefaultPolicy.Apply(*s, event)
-			settles[i].Ref = claimed[i].Intent.Ref
 		}
-		mustHold(b, bound, settles)
-		spent[2] += time.Since(begun)
+		timed(2, func() {
+			mustHold(b, bound, claimed, func(c *driver.Claimed) lifecycle.Event {
+				return lifecycle.Event{Kind: lifecycle.EvSucceeded, Owner: r.Owner, Generation: c.State.Generation, Attempt: 1}
+			})
+		})
 		drained += len(claimed)
-	}
-	if drained != b.N {
-		b.Fatalf("drained %d of %d", drained, b.N)
 	}
 	report(b, usage)
 	for i, step := range []string{"claim", "start", "settle"} {
 		b.ReportMetric(float64(spent[i].Nanoseconds())/1000/float64(b.N), step+"-µs")
+	}
+}
+
+func route() string {
+	row := benchRow(0)
+	return row.Route()
+}
+
+// mustHold lets an event happen to all of claimed.
+func mustHold(b *testing.B, bound driver.Driver, claimed []driver.Claimed, event func(c *driver.Claimed) lifecycle.Event) {
+	ts := make([]lifecycle.Transition, len(claimed))
+	for i := range claimed {
+		ts[i] = lifecycle.DefaultPolicy.Apply(claimed[i].State, event(&claimed[i]))
+		ts[i].Ref = claimed[i].Intent.Ref
+	}
+	held, err := bound.Apply(b.Context(), ts)
+	if err != nil {
+		b.Fatal(err)
+	}
+	for _, h := range held {
+		if !h {
+			b.Fatal("a transition did not hold")
+		}
+	}
+}
+
+// BenchmarkView is what a read-only look costs beside its queries.
+func BenchmarkView(b *testing.B) {
+	bound, _ := benchStore(b)
+	for b.Loop() {
+		if err := bound.View(b.Context(), func(*sql.Tx) error { return nil }); err != nil {
+			b.Fatal(err)
+		}
 	}
 }
 
@@ -138,17 +169,5 @@ func report(b *testing.B, usage time.Duration) {
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "intents/s")
 	if used := cpuTime() - usage; used > 0 {
 		b.ReportMetric(float64(used.Nanoseconds())/1000/float64(b.N), "cpu-µs/intent")
-	}
-}
-
-func mustHold(b *testing.B, bound driver.Driver, ts []lifecycle.Transition) {
-	held, err := bound.Apply(b.Context(), ts)
-	if err != nil {
-		b.Fatal(err)
-	}
-	for _, h := range held {
-		if !h {
-			b.Fatal("a transition did not hold")
-		}
 	}
 }

@@ -60,10 +60,10 @@ var (
 	}
 )
 
-// candidate is a delivery that may be claimed, and how.
+// candidate is a delivery that may be claimed, and how. It is used again for the next.
 type candidate struct {
 	stored
-	values []any // of the row; used again for the next one
+	values []any // of the row
 	before lifecycle.State
 	claim  lifecycle.Transition
 }
@@ -84,8 +84,9 @@ func (q selection) candidates(ctx context.Context, s *session, r *driver.ClaimRe
 			continue
 		}
 		event := lifecycle.Event{Kind: lifecycle.EvClaim, Owner: r.Owner, Contract: route.Contract}
+		var c candidate
 		err := q.rows(ctx, s, r, route, now, func(v []any) (bool, error) {
-			c := candidate{stored: readState(v), values: v}
+			c.stored, c.values = readState(v), v
 			c.before = c.at(now)
 			if c.claim = r.Policy.Apply(c.before, event); c.claim.Answer != lifecycle.Apply {
 				return true, nil

@@ -11,18 +11,19 @@ import (
 
 const anyClaimableSQL = `SELECT 1` + byDue + ` WHERE ` + claimableSQL + ` LIMIT 1`
 
-// Claim takes what r asks for. A claim that finds nothing takes no lock, so that an
-// idle program's scanning is in nobody's way.
+// Claim takes what r asks for. After a claim that found nothing the next one looks
+// before it takes the write lock, so that an idle program's scanning is in nobody's way.
 func (e *engine) Claim(ctx context.Context, r driver.ClaimRequest) ([]driver.Claimed, error) {
 	if r.Owner == (lifecycle.Token{}) {
 		return nil, nil
 	}
-	due, err := e.anyDue(ctx, &r)
-	if err != nil || !due {
-		return nil, err
+	if !e.found.Load() {
+		if due, err := e.anyDue(ctx, &r); err != nil || !due {
+			return nil, err
+		}
 	}
 	var taken []driver.Claimed
-	err = e.write(ctx, "claim", func(ctx context.Context, w *writer) error {
+	err := e.write(ctx, "claim", func(ctx context.Context, w *writer) error {
 		n := expected(&r)
 		taken = make([]driver.Claimed, 0, n)
 		changes := make([]lifecycle.Transition, 0, n)
@@ -52,6 +53,7 @@ func (e *engine) Claim(ctx context.Context, r driver.ClaimRequest) ([]driver.Cla
 	if err != nil {
 		return nil, err
 	}
+	e.found.Store(len(taken) > 0)
 	return taken, nil
 }
 

@@ -18,7 +18,11 @@
 //
 // With github.com/mattn/go-sqlite3:
 //
-//	sql.Open("sqlite3", "file:app.db?_journal_mode=WAL&_synchronous=FULL&_busy_timeout=5000&_txlock=immediate")
+//	sql.Open("sqlite3", "file:app.db?_journal_mode=WAL&_synchronous=FULL&_busy_timeout=5000")
+//
+// go-sqlite3 knows _txlock=immediate too, but takes the lock for transactions that
+// were asked to be read-only as well, so that views wait for writers. With it, leave
+// that out unless transactions of the program read before they write.
 //
 // [Store.Advise] says what of this a database lacks. An in-memory database needs
 // SetMaxOpenConns(1), since each connection has one of its own. A pool of a single

@@ -6,6 +6,7 @@ import (
 	sqldriver "database/sql/driver"
 	"errors"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/consign-go/consign/internal/driver"
@@ -24,6 +25,8 @@ type engine struct {
 	// writing lets this store's own writers wait for each other in turn. SQLite's
 	// own waiting is a poll with sleeps, which is slow among friends.
 	writing chan struct{}
+
+	found atomic.Bool // the latest claim found something, so the next one will hardly look in vain
 }
 
 var _ driver.Bound[*sql.Tx] = (*engine)(nil)
@@ -73,7 +76,8 @@ func discard(conn *sql.Conn) {
 }
 
 // read runs fn on a connection, again from the start where a lock was in its way:
-// only outside WAL mode do readers meet any.
+// only outside WAL mode do readers meet any. The context that fn is given has no
+// end, for the reasons that [engine.write] tells; what is read is bounded.
 func (e *engine) read(ctx context.Context, op string, fn func(ctx context.Context, s *session) error) error {
 	p := patience(e.budget)
 	conn, err := e.take(ctx, p)
@@ -83,7 +87,7 @@ func (e *engine) read(ctx context.Context, op string, fn func(ctx context.Contex
 	defer conn.Close()
 	for {
 		s := e.onConn(conn)
-		err := fn(ctx, s)
+		err := fn(context.WithoutCancel(ctx), s)
 		s.close()
 		if err == nil {
 			return nil

@@ -106,7 +106,7 @@ func (e *engine) fault(op string, err error) error {
 	case errors.Is(err, sql.ErrTxDone), errors.Is(err, sql.ErrConnDone), text == "sql: database is closed":
 		err = driver.ErrClosed
 	case missesTable(err):
-		err = driver.ErrNoSchema
+		err = fmt.Errorf("%w: %w", driver.ErrNoSchema, err)
 	case strings.Contains(text, "UNIQUE constraint failed: "+e.prefix+"intent.run_id"):
 		err = driver.ErrKeyTaken
 	case resultCode(err) == codeSnapshot:

@@ -94,6 +94,10 @@ var recommended = []struct {
 		"below FULL (2) a loss of power can take back what was acknowledged",
 	},
 	{
+		"encoding", "PRAGMA encoding", func(v string) bool { return v == "UTF-8" },
+		"the tables limit lengths in bytes of UTF-8, and refuse shorter texts in another encoding",
+	},
+	{
 		"busy_timeout", "PRAGMA busy_timeout", func(v string) bool { return v != "0" },
 		"with 0 the program's own transactions fail at once while another one writes",
 	},

@@ -38,48 +38,15 @@ func open(t testing.TB, db *sql.DB) *sqlite.Store {
 
 func setBudget(s *sqlite.Store, d time.Duration) { sqlite.SetBudget(s, d) }
 
-func TestConformance(t *testing.T) {
-	for _, conns := range []int{1, 8} {
-		t.Run(fmt.Sprint(conns), func(t *testing.T) {
-			drivertest.Run(t, func(t *testing.T) drivertest.Harness[*sql.Tx] {
-				db, s := modernc.Fresh(t, conns)
-				return suite.Harness(t, db, s, conns > 1)
-			})
-		})
-	}
-}
+// TestConformance is for a pool of several connections, where the race detector has
+// something to watch; more of it is in conformance_test.go.
+func TestConformance(t *testing.T) { conform(t, modernc, 8) }
 
-// TestConformanceInMemory: a database in memory is one connection, and is gone if
-// that is ever discarded.
-func TestConformanceInMemory(t *testing.T) {
+func conform(t *testing.T, l suite.Library, conns int) {
 	drivertest.Run(t, func(t *testing.T) drivertest.Harness[*sql.Tx] {
-		db, err := sql.Open("sqlite", ":memory:")
-		if err != nil {
-			t.Fatal(err)
-		}
-		db.SetMaxOpenConns(1)
-		t.Cleanup(func() { db.Close() })
-		return suite.Harness(t, db, suite.Migrated(t, db, ""), false)
+		db, s := l.Fresh(t, conns)
+		return suite.Harness(t, db, s, conns > 1)
 	})
-}
-
-// TestConformanceWithoutWAL: with a rollback journal readers and the writer do wait
-// for each other.
-func TestConformanceWithoutWAL(t *testing.T) {
-	drivertest.Run(t, func(t *testing.T) drivertest.Harness[*sql.Tx] {
-		db, err := sql.Open("sqlite", "file:"+filepath.Join(t.TempDir(), "journal.db")+"?_pragma=busy_timeout(5000)&_txlock=immediate")
-		if err != nil {
-			t.Fatal(err)
-		}
-		db.SetMaxOpenConns(1)
-		t.Cleanup(func() { db.Close() })
-		return suite.Harness(t, db, suite.Migrated(t, db, ""), false)
-	})
-}
-
-func TestHistoriesAgreeWithMemory(t *testing.T) {
-	db, s := modernc.Fresh(t, 1)
-	drivertest.Histories(t, drivertest.Memory(), suite.Harness(t, db, s, false), 40)
 }
 
 func TestNewRefusesBadOptions(t *testing.T) {
@@ -173,8 +140,8 @@ func TestCallerOfAnotherPool(t *testing.T) {
 	}
 }
 
-// TestIdleProgramHoldsNothing: between calls no connection is taken, and an idle
-// claim takes no write lock.
+// TestIdleProgramHoldsNothing: between calls no connection is taken, and where claims
+// find nothing they take no write lock.
 func TestIdleProgramHoldsNothing(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "idle.db")
 	db := modernc.Open(t, path, 4)
@@ -184,6 +151,7 @@ func TestIdleProgramHoldsNothing(t *testing.T) {
 		t.Errorf("%d connections are held", in)
 	}
 	claim(t, b, asking(100))
+	claim(t, b, asking(100)) // finds nothing
 	other := modernc.Open(t, path, 1)
 	if _, err := other.Exec("BEGIN IMMEDIATE"); err != nil {
 		t.Fatal(err)
@@ -213,8 +181,8 @@ func TestAdvice(t *testing.T) {
 		return strings.Join(list, "\n")
 	}
 	path := filepath.Join(t.TempDir(), "advice.db")
-	bad := advice("file:" + path + "?_pragma=synchronous(1)")
-	for _, word := range []string{"journal_mode is delete", "synchronous is 1", "busy_timeout is 0"} {
+	bad := advice("file:" + path + "?_pragma=encoding('UTF-16')&_pragma=synchronous(1)")
+	for _, word := range []string{"encoding is UTF-16", "journal_mode is delete", "synchronous is 1", "busy_timeout is 0"} {
 		if !strings.Contains(bad, word) {
 			t.Errorf("no advice about %q in\n%s", word, bad)
 		}
@@ -224,7 +192,7 @@ func TestAdvice(t *testing.T) {
 	}
 }
 
-// TestRevokedSchemaIsNoticed: statements kept from before the tables went are of no
+// TestTablesThatComeAndGo: statements kept from before the tables went are of no
 // use after, and of use again when there are tables again.
 func TestTablesThatComeAndGo(t *testing.T) {
 	_, s := modernc.Fresh(t, 1)

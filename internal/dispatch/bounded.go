@@ -18,7 +18,9 @@ type bounded struct {
 	observe func(Observation)
 }
 
-// farther is how much more time is given to what may have a long way to go.
+// farther is how much more time is given to what may have a long way to go, and to
+// claims: one that is given up and takes effect later holds what it took until its
+// lease ends.
 const farther = 3
 
 // within runs one call.
@@ -33,11 +35,7 @@ func within[T any](ctx context.Context, b *bounded, d time.Duration, call func(c
 }
 
 func (b *bounded) Claim(ctx context.Context, r driver.ClaimRequest) ([]driver.Claimed, error) {
-	d := b.limit
-	if r.Suspects {
-		d *= farther // they are few, among everything that is due
-	}
-	return within(ctx, b, d, func(ctx context.Context) ([]driver.Claimed, error) { return b.Driver.Claim(ctx, r) })
+	return within(ctx, b, farther*b.limit, func(ctx context.Context) ([]driver.Claimed, error) { return b.Driver.Claim(ctx, r) })
 }
 
 func (b *bounded) Held(ctx context.Context, r driver.ClaimRequest) ([]driver.Claimed, error) {

@@ -1,13 +1,15 @@
 package dispatch
 
 import (
+	"context"
 	"time"
 
 	"github.com/consign-go/consign/internal/driver"
+	"github.com/consign-go/consign/internal/lifecycle"
 )
 
-// claim takes up to n deliveries. more reports that there may be others: the
-// claim came back full, or was made behind the last one.
+// claim takes up to n deliveries, no suspects. more reports that there may be
+// others: the claim came back full, or was made behind the last one.
 func (e *Engine) claim(n int, life lives, patience time.Duration) (tasks []*Task, more bool, err error) {
 	e.mu.Lock()
 	limits, behind := e.routes.limits(n, false)
@@ -29,19 +31,52 @@ func (e *Engine) claim(n int, life lives, patience time.Duration) (tasks []*Task
 	return tasks, len(tasks) >= n || behind, nil
 }
 
-// claimSuspect takes one delivery that crashed an owner before its start.
-func (e *Engine) claimSuspect(life lives, patience time.Duration) ([]*Task, error) {
-	return e.take(&driver.ClaimRequest{Routes: e.fronts(1), Limit: 1, Suspects: true}, life, patience)
-}
-
-// claimRef takes one delivery, where it is due and served here.
-func (e *Engine) claimRef(ref driver.ID, suspect bool, life lives) (*Task, error) {
-	r := &driver.ClaimRequest{Routes: e.fronts(1), Limit: 1, Refs: []driver.ID{ref}, Suspects: suspect}
-	tasks, err := e.take(r, life, e.Patience)
+// claimSuspect takes one delivery that crashed an owner before its start, one of
+// refs if there are any; nil: there is none. The caller has filled e.suspect, which
+// is emptied once the delivery can take no other one down any more.
+func (e *Engine) claimSuspect(refs []driver.ID, life lives, patience time.Duration) (*Task, error) {
+	tasks, err := e.take(&driver.ClaimRequest{Routes: e.fronts(1), Limit: 1, Refs: refs, Suspects: true}, life, patience)
 	if len(tasks) == 0 {
+		<-e.suspect
 		return nil, err
 	}
+	tasks[0].alone = func() {
+		<-e.suspect
+		e.Wake() // there may be another
+	}
 	return tasks[0], nil
+}
+
+// claimRef takes one delivery, where it is due and served here; nil: it is not to
+// be had.
+func (e *Engine) claimRef(ref driver.ID, life lives) (*Task, error) {
+	routes, refs := e.fronts(1), []driver.ID{ref}
+	tasks, err := e.take(&driver.ClaimRequest{Routes: routes, Limit: 1, Refs: refs}, life, e.Patience)
+	if err != nil || len(routes) == 0 {
+		return nil, err
+	}
+	if len(tasks) == 1 {
+		return tasks[0], nil
+	}
+	// What is merely not due must not wait for another suspect's start.
+	due, err := e.store.Due(life.stop, driver.ClaimRequest{Routes: routes, Limit: 1, Refs: refs, Suspects: true, Policy: e.Policy})
+	if err != nil || len(due) == 0 {
+		return nil, err
+	}
+	if err := e.awaitSuspects(life.stop); err != nil {
+		return nil, err
+	}
+	return e.claimSuspect(refs, life, e.Patience)
+}
+
+// awaitSuspects fills e.suspect as soon as no other suspect is in hand.
+func (e *Engine) awaitSuspects(ctx context.Context) error {
+	select {
+	case e.suspect <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // fronts is every route from its front.
@@ -76,16 +111,25 @@ func (e *Engine) take(r *driver.ClaimRequest, life lives, patience time.Duration
 	if len(claimed) > 0 {
 		e.observe(Observation{Event: "claim", Count: len(claimed), Duration: time.Since(began)})
 	}
+	tasks := e.tasks(claimed, r.Owner, began, life)
+	for n := len(tasks); n > r.Limit; n-- { // the store handed out more than was asked for
+		tasks[n-1].write(lifecycle.Event{Kind: lifecycle.EvReleased})
+	}
+	return tasks[:min(len(tasks), r.Limit)], nil
+}
+
+// tasks is what a claim handed out, with what delivers it.
+func (e *Engine) tasks(claimed []driver.Claimed, owner lifecycle.Token, began time.Time, life lives) []*Task {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	tasks := make([]*Task, len(claimed))
 	for i := range claimed {
-		tasks[i] = newTask(e, &claimed[i], r.Owner, began, life)
+		tasks[i] = newTask(e, &claimed[i], owner, began, life)
 		if known := e.routes.of(&claimed[i].Intent); known != nil {
 			tasks[i].served = known.served
 		}
 	}
-	return tasks, nil
+	return tasks
 }
 
 // longestLease is when, after a claim, all that it may have taken is free again.

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/consign-go/consign/internal/driver"
@@ -62,6 +63,44 @@ func TestClaimsNeverExceedFreeSlots(t *testing.T) {
 	})
 }
 
+// A claim whose answer was lost is looked up by its token: what it took is driven at
+// once, under the same claim, and no crash is counted. The look-up may take a while.
+func TestLostClaimIsLookedUp(t *testing.T) {
+	for _, k := range kinds {
+		for _, outage := range []time.Duration{0, 15 * time.Second} {
+			inBubble(t, func(r *rig) {
+				refs := r.enqueue(k, 3)
+				f := newFaulty(r.store, newWatcher(r.store), down(1, losing, outage))
+				began := time.Now()
+				stop := r.serve(r.engineOn(f, r.served(k)))
+				r.settled(outage+3*time.Second, refs...)
+				stop()
+				for _, ref := range refs {
+					r.is(ref, lifecycle.Succeeded, "", false)
+					if s := r.record(ref).State; s.Generation != 1 || s.Crashes != 0 || s.Attempts != 1 {
+						r.Errorf("generation %d, %d crashes, %d attempts", s.Generation, s.Crashes, s.Attempts)
+					}
+					if at := r.far.arrivals(ref)[0].at; at.Sub(began) < outage {
+						r.Errorf("sent %s after the claim", at.Sub(began))
+					}
+				}
+			})
+		}
+	}
+}
+
+// A claim that was lost by a visit is looked up as well.
+func TestLostClaimOfAVisitIsLookedUp(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		k := kinds[2]
+		ref := r.enqueue(k, 1)[0]
+		f := newFaulty(r.store, newWatcher(r.store), down(1, losing, time.Second))
+		if got := r.visit(r.engineOn(f, r.served(k)), ref); got.Status != lifecycle.Succeeded {
+			r.Errorf("%+v", got)
+		}
+	})
+}
+
 // What a store hands out beyond what was asked for is given back, not driven.
 func TestSurplusIsGivenBack(t *testing.T) {
 	inBubble(t, func(r *rig) {
@@ -87,6 +126,31 @@ func TestSurplusIsGivenBack(t *testing.T) {
 			if rec := r.record(ref); rec.State.Crashes != 0 || rec.State.Attempts != 1 {
 				r.Errorf("%d crashes, %d attempts", rec.State.Crashes, rec.State.Attempts)
 			}
+		}
+	})
+}
+
+// A drain is not made longer by a store that hands out too much, and a suspect
+// stays alone.
+func TestSurplusOfADrainIsGivenBack(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		k := kinds[2]
+		h := &hooked{Store: r.store}
+		h.claim = func(ctx context.Context, req driver.ClaimRequest) ([]driver.Claimed, error) {
+			req.Limit, req.Routes[0].Limit = 0, 4
+			return r.store.Claim(ctx, req)
+		}
+		e := r.engineOn(h, r.served(k))
+		r.enqueue(k, 4)
+		if results, err := e.Drain(r.Context(), 3); err != nil || len(results) != 3 || inHand(deliveries(r.store)) != 0 {
+			r.Errorf("%d results, %d in hand, %v", len(results), inHand(deliveries(r.store)), err)
+		}
+		suspects := r.enqueue(k, 4)
+		r.crash(k, 1, suspects...)
+		r.far.takes = time.Second
+		r.far.most = 0
+		if results, err := e.Drain(r.Context(), 10); err != nil || len(results) != 5 || r.far.most != 1 {
+			r.Errorf("%d results, %d at once, %v", len(results), r.far.most, err)
 		}
 	})
 }
@@ -124,135 +188,23 @@ func TestNoStartOvertakesItsClaim(t *testing.T) {
 	})
 }
 
-// crash claims refs for an owner that is never heard of again.
-func (r *rig) crash(k kind, times int, refs ...driver.ID) {
-	r.Helper()
-	for i := range times {
-		route := driver.MessageRoute(k.name)
-		if k.profile == lifecycle.Work {
-			route = driver.WorkRoute(k.name, [32]byte{})
-		}
-		got, err := r.store.Claim(context.Background(), driver.ClaimRequest{
-			Owner: newToken(), Routes: []driver.RouteLimit{{Route: route, Limit: len(refs), Contract: k.contract}},
-			Refs: refs, Suspects: i > 0, Policy: lifecycle.DefaultPolicy,
-		})
-		if err != nil || len(got) != len(refs) {
-			r.Fatalf("claimed %d of %d: %v", len(got), len(refs), err)
-		}
-		time.Sleep(k.contract.Lease)
-	}
-}
-
-// What died before its start is claimed again, under both profiles, and nothing
-// counts as sent.
-func TestDeathBeforeStartIsUnsent(t *testing.T) {
-	for _, k := range kinds {
-		t.Run(k.name, func(t *testing.T) {
-			inBubble(t, func(r *rig) {
-				ref := r.enqueue(k, 1)[0]
-				r.crash(k, 1, ref)
-				stop := r.serve(r.engine(r.served(k)))
-				r.settled(time.Minute, ref)
-				stop()
-				r.is(ref, lifecycle.Succeeded, "", false)
-				if s := r.record(ref).State; s.Generation != 2 || s.Attempts != 1 || len(r.log(ref)) != 0 {
-					r.Errorf("generation %d, %d attempts, log %v", s.Generation, s.Attempts, r.log(ref))
+// Goroutines that drove a burst of deliveries are used again, and do not stay when
+// there is nothing to do.
+func TestIdleGoroutinesAreDismissed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &feeder{spare: make(chan *Task)}
+		for range 10 {
+			f.tasks.Go(func() {
+				for range f.spare {
+					return
 				}
 			})
-		})
-	}
-}
-
-// Intents that crashed an owner before the start are taken one at a time until
-// they have started, so that a poisonous one takes no other down.
-func TestSuspectsAreTakenAlone(t *testing.T) {
-	inBubble(t, func(r *rig) {
-		k := kinds[2]
-		suspects := r.enqueue(k, 20)
-		r.crash(k, 1, suspects...)
-		fresh := r.enqueue(k, 20)
-		most := 0
-		served := r.served(k)
-		deliver := served.Deliver
-		served.Deliver = func(ctx context.Context, t *Task) error {
-			time.Sleep(100 * time.Millisecond) // the time in which it could take others down
-			return deliver(ctx, t)
 		}
-		h := &hooked{Store: r.store}
-		h.claim = func(ctx context.Context, req driver.ClaimRequest) ([]driver.Claimed, error) {
-			out, err := r.store.Claim(ctx, req)
-			n := 0
-			for _, d := range deliveries(r.store) {
-				if d["status"].(int) == isLeased && d["crashes"].(int) > 0 {
-					n++
-				}
-			}
-			most = max(most, n)
-			return out, err
-		}
-		began := time.Now()
-		stop := r.serve(r.engineOn(h, served))
-		r.settled(10*time.Minute, append(suspects, fresh...)...)
-		took := time.Since(began)
-		stop()
-		if most != 1 {
-			r.Errorf("%d suspects at once", most)
-		}
-		if took > 5*time.Second {
-			r.Errorf("took %s: they wait for more than each other's start", took)
-		}
+		synctest.Wait()
+		f.dismiss()
+		f.tasks.Wait()
+		f.dismiss() // nobody is left
 	})
-}
-
-// A suspect is not forgotten because there is always something else to do.
-func TestSuspectsAreTakenUnderConstantLoad(t *testing.T) {
-	inBubble(t, func(r *rig) {
-		k := kinds[2]
-		suspects := r.enqueue(k, 3)
-		r.crash(k, 1, suspects...)
-		ctx, cancel := context.WithCancel(context.Background())
-		r.far.takes = 50 * time.Millisecond
-		var load sync.WaitGroup
-		load.Go(func() {
-			for ctx.Err() == nil {
-				r.enqueue(k, 40)
-				time.Sleep(20 * time.Millisecond)
-			}
-		})
-		stop := r.serve(New(Config{Store: r.store, Workers: 2, Served: []*Served{r.served(k)}}))
-		r.settled(time.Minute, suspects...)
-		cancel()
-		load.Wait()
-		stop()
-	})
-}
-
-// An intent whose owners vanish before the start, one after another, or whose
-// handler panics there, ends as poisoned when the crash budget of 5 is spent.
-func TestPoisonedIntentEnds(t *testing.T) {
-	for _, k := range kinds {
-		t.Run(k.name, func(t *testing.T) {
-			inBubble(t, func(r *rig) {
-				vanishing := r.enqueue(k, 1)[0]
-				r.crash(k, 5, vanishing)
-				panicking := r.enqueue(k, 1)[0]
-				served := r.served(k)
-				calls := 0
-				served.Deliver = func(context.Context, *Task) error {
-					calls++
-					panic("before the effect")
-				}
-				stop := r.serve(r.engine(served))
-				r.settled(time.Hour, vanishing, panicking)
-				stop()
-				r.is(vanishing, k.stopped(), lifecycle.Poisoned, false)
-				r.is(panicking, k.stopped(), lifecycle.Poisoned, false)
-				if calls != 5 || len(r.far.log) != 0 {
-					r.Errorf("%d calls, %d sent", calls, len(r.far.log))
-				}
-			})
-		})
-	}
 }
 
 // A backlog on one route does not starve another.

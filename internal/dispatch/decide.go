@@ -48,7 +48,8 @@ func (l limit) sleep(pause *time.Duration) bool {
 func (t *Task) decide(ev lifecycle.Event, l limit) (lifecycle.Transition, error) {
 	ev.Owner, ev.Generation = t.owner, t.generation
 	alone := false
-	for pause := firstPause; ; {
+	pause := firstPause
+	for tries := 0; ; tries++ {
 		tr := t.engine.Policy.Apply(t.state, ev)
 		t.answer, t.said = tr.Answer, tr.Code
 		if tr.Answer != lifecycle.Apply {
@@ -61,11 +62,9 @@ func (t *Task) decide(ev lifecycle.Event, l limit) (lifecycle.Transition, error)
 			after(&t.state, &tr)
 			return tr, nil
 		}
-		if err != nil {
-			alone = true // it may be this very row that the store does not accept
-			if !l.sleep(&pause) {
-				return tr, errImpatient
-			}
+		alone = alone || err != nil // it may be this very row that the store does not accept
+		if (err != nil || tries > 3) && !l.sleep(&pause) {
+			return tr, errImpatient
 		}
 		mine, err := t.look(&tr, l)
 		if err != nil || mine {

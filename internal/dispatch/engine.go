@@ -87,6 +87,8 @@ type Engine struct {
 	reads    lane[driver.ID, *driver.Record]
 	evidence lane[driver.Logged, struct{}]
 
+	suspect chan struct{} // full while a suspect is in hand and not started: there is never a second
+
 	mu       sync.Mutex
 	routes   routes
 	missing  map[string]time.Time // by route: since when it is seen that no live program serves it
@@ -96,7 +98,9 @@ type Engine struct {
 // New makes an engine. It does no IO and starts nothing.
 func New(c Config) *Engine {
 	c = c.filled()
-	e := &Engine{Config: c, id: driver.NewID(), wake: make(chan struct{}, 1), missing: map[string]time.Time{}}
+	e := &Engine{
+		Config: c, id: driver.NewID(), wake: make(chan struct{}, 1), suspect: make(chan struct{}, 1), missing: map[string]time.Time{},
+	}
 	e.store = &bounded{Driver: c.Store, limit: c.Patience, observe: e.observe}
 	if c.Waker != nil {
 		e.hints.send = e.notify

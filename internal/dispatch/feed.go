@@ -3,7 +3,6 @@ package dispatch
 import (
 	"context"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/consign-go/consign/internal/lifecycle"
@@ -21,9 +20,8 @@ type feeder struct {
 	tasks sync.WaitGroup
 	spare chan *Task // goroutines that have driven a delivery and wait for the next; nil dismisses one
 
-	suspect  atomic.Bool // one is in hand and not started: there is never a second
-	nextLook time.Time   // for suspects, while there is always something else
-	hinted   bool        // what came last was hinted at
+	nextLook time.Time // for suspects
+	hinted   bool      // what came last was hinted at
 }
 
 // feed claims whatever there are slots for until life.stop ends.
@@ -35,9 +33,9 @@ func (f *feeder) feed() {
 			return
 		}
 		tasks, more, err := f.claim(n, f.life, f.longestLease())
-		f.launch(tasks, n)
+		f.launch(tasks)
 		found := len(tasks) > 0
-		if err == nil && (!more || time.Now().After(f.nextLook)) && f.feedSuspect() {
+		if err == nil && time.Now().After(f.nextLook) && f.feedSuspect() {
 			found = true
 		}
 		if found {
@@ -60,11 +58,15 @@ func (f *feeder) feed() {
 }
 
 // launch drives every claimed delivery in a goroutine of its own. A slot was
-// reserved for each; what a store handed out beyond that is given back at once.
-func (f *feeder) launch(tasks []*Task, reserved int) {
+// reserved for each; where that was taken meanwhile, it is given back at once.
+func (f *feeder) launch(tasks []*Task) {
+	fit := f.slots.spend(len(tasks))
 	for i, t := range tasks {
-		if i >= reserved {
-			f.tasks.Go(func() { t.write(lifecycle.Event{Kind: lifecycle.EvReleased}) })
+		if i >= fit {
+			f.tasks.Go(func() {
+				t.write(lifecycle.Event{Kind: lifecycle.EvReleased})
+				t.letGo()
+			})
 			continue
 		}
 		select {
@@ -73,7 +75,6 @@ func (f *feeder) launch(tasks []*Task, reserved int) {
 			f.tasks.Go(func() { f.work(t) })
 		}
 	}
-	f.slots.release(max(reserved-len(tasks), 0))
 }
 
 // work drives t and then one delivery after another. A goroutine that is used
@@ -96,32 +97,32 @@ func (f *feeder) dismiss() {
 	}
 }
 
+// suspectPause is how long no suspect is looked for when there was none.
+const suspectPause = time.Second
+
 // feedSuspect takes one delivery that crashed an owner before its start, unless
 // there is one in hand. Looking for them means going over everything that is due,
-// so under constant load it may take a twentieth of the time at most.
+// so it may take a twentieth of the time at most.
 func (f *feeder) feedSuspect() (found bool) {
-	if !f.suspect.CompareAndSwap(false, true) {
+	select {
+	case f.suspect <- struct{}{}:
+	default:
 		return false
 	}
-	n := f.slots.reserve(f.life.stop, 1)
-	if n == 0 {
-		f.suspect.Store(false)
+	if f.slots.reserve(f.life.stop, 1) == 0 {
+		<-f.suspect
 		return false
 	}
 	began := time.Now()
-	tasks, _ := f.claimSuspect(f.life, f.longestLease())
+	task, _ := f.claimSuspect(nil, f.life, f.longestLease())
 	f.nextLook = time.Now().Add(20 * time.Since(began))
-	if len(tasks) == 0 {
-		f.nextLook = f.nextLook.Add(f.Sweep)
-		f.suspect.Store(false)
-	} else {
-		tasks[0].alone = func() {
-			f.suspect.Store(false)
-			f.Wake()
-		}
+	if task == nil {
+		f.nextLook = f.nextLook.Add(suspectPause)
+		f.slots.spend(0)
+		return false
 	}
-	f.launch(tasks, n)
-	return len(tasks) > 0
+	f.launch([]*Task{task})
+	return true
 }
 
 // idle waits for a hint or for pause to have passed; goesOn is false where ctx has

@@ -159,6 +159,41 @@ func TestLoopGoesBeforeNewWork(t *testing.T) {
 	})
 }
 
+// Nor does it wait for a claim that hangs with all slots set aside for it. What that
+// claim brings in the end has one slot less, and the rest is given back.
+func TestLoopDoesNotWaitForAClaimThatHangs(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		k := kinds[2]
+		r.far.takes = 4 * time.Second
+		ref := r.enqueue(loop, 1)[0]
+		r.far.answer = func(a arrival, n int) reply {
+			if a.key == ref && n < 3 {
+				return refuse
+			}
+			return accept
+		}
+		h := &hooked{Store: r.store}
+		claims := 0
+		h.claim = func(ctx context.Context, req driver.ClaimRequest) ([]driver.Claimed, error) {
+			out, err := r.store.Claim(ctx, req)
+			if claims++; claims > 1 && len(out) > 0 {
+				time.Sleep(20 * time.Second)
+			}
+			return out, err
+		}
+		stop := r.serve(New(Config{Store: h, Workers: 1, Served: []*Served{r.served(loop), r.served(k)}}))
+		time.Sleep(100 * time.Millisecond)
+		backlog := r.enqueue(k, 5)
+		r.settled(22*time.Second, ref)
+		r.is(ref, lifecycle.Succeeded, "", false)
+		r.settled(10*time.Minute, backlog...)
+		stop()
+		if r.far.most != 1 || r.record(backlog[0]).State.Generation != 2 {
+			r.Errorf("%d effects at once in a slot, generation %d", r.far.most, r.record(backlog[0]).State.Generation)
+		}
+	})
+}
+
 // A receiver that asks a loop for more time than its lease has gets as much as
 // leaves room for the attempts that remain; the loop is not interrupted by it.
 func TestLoopWaitsNoLongerThanItsLeaseHasRoomFor(t *testing.T) {

@@ -49,6 +49,10 @@ func (e *Engine) attendAtTimes(ctx context.Context) error {
 // attend renews this program's entry, takes up what it serves through an upgrade,
 // and stops what no live program serves.
 func (e *Engine) attend(ctx context.Context) error {
+	upgrades := func(s *Served) bool { return len(s.Upgrades) > 0 }
+	if e.Registry == nil && !slices.ContainsFunc(e.Served, upgrades) {
+		return nil
+	}
 	if e.Registry != nil {
 		_, err := within(ctx, e.store, e.Patience, func(ctx context.Context) (struct{}, error) {
 			return struct{}{}, e.Registry.Register(ctx, driver.Program{ID: e.id, Name: e.Program, Serves: e.serves()})

@@ -186,6 +186,26 @@ func TestOlderVersionsAreUpgradedOrStopped(t *testing.T) {
 	})
 }
 
+// forgetful is a register that shows nothing of what it was told.
+type forgetful struct{ driver.Registry }
+
+func (forgetful) Serving(context.Context, time.Duration) ([]driver.Serves, error) { return nil, nil }
+
+// A program never stops what it serves itself, whatever the register says.
+func TestProgramNeverStopsItsOwnIntents(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		k := kinds[2]
+		r.far.takes = 19 * time.Second
+		refs := r.enqueue(k, 100)
+		stop := r.serve(New(Config{Store: r.store, Registry: forgetful{r.store}, Workers: 1, Served: []*Served{r.served(k)}}))
+		r.settled(time.Hour, refs...)
+		stop()
+		for _, ref := range refs {
+			r.is(ref, lifecycle.Succeeded, "", false)
+		}
+	})
+}
+
 // Programs that only drain or scan are seen as well, and find what is unserved.
 func TestProgramsThatOnlyDrainTakePart(t *testing.T) {
 	inBubble(t, func(r *rig) {

@@ -240,3 +240,45 @@ func TestNoRefComesTwiceInOneWrite(t *testing.T) {
 		}
 	})
 }
+
+// Where the answer to a settle was lost and another owner has gone on from it
+// before it could be looked up, the attempt log tells that it was written: nothing
+// is fenced, and nothing kept twice.
+func TestLostAnswerIsFoundInTheLog(t *testing.T) {
+	for _, k := range kinds[:4] {
+		t.Run(k.name, func(t *testing.T) {
+			inBubble(t, func(r *rig) {
+				ref := r.enqueue(k, 1)[0]
+				r.far.script(refuse, accept)
+				var lost time.Time
+				f := newFaulty(r.store, newWatcher(r.store), func(_ int, op string) (fault, time.Duration) {
+					switch {
+					case op == "apply" && len(r.far.arrivals(ref)) == 1 && lost.IsZero():
+						lost = time.Now()
+						return losing, 0
+					case !lost.IsZero() && time.Since(lost) < 10*time.Second:
+						return failing, 0
+					}
+					return healthy, 0
+				})
+				fences := 0
+				e := New(Config{Store: f, Served: []*Served{r.served(k)}, Observe: func(o Observation) {
+					if o.Event == "fence" {
+						fences++
+					}
+				}})
+				stopFirst := r.serve(e)
+				time.Sleep(100 * time.Millisecond)
+				stopOther := r.serve(r.engine(r.served(k)))
+				r.settled(5*time.Second, ref)
+				time.Sleep(time.Minute)
+				stopFirst()
+				stopOther()
+				if log := r.log(ref); fences != 0 || !slices.Equal(log, []string{"refused"}) {
+					r.Errorf("%d fences, log %v", fences, log)
+				}
+				r.is(ref, lifecycle.Succeeded, "", false)
+			})
+		})
+	}
+}

@@ -10,12 +10,15 @@ import (
 
 func TestSlotsAreReservedBeforeTheyAreUsed(t *testing.T) {
 	s, ctx := newSlots(5), context.Background()
-	if a, b := s.reserve(ctx, 3), s.reserve(ctx, 3); a != 3 || b != 2 {
-		t.Errorf("reserved %d and %d of 5", a, b)
+	if n := s.reserve(ctx, 3); n != 3 || s.spend(2) != 2 || s.taken(5) != 2 {
+		t.Errorf("reserved %d of 5, %d taken", n, s.taken(5))
+	}
+	if n := s.reserve(ctx, 9); n != 3 || s.spend(9) != 3 || s.taken(5) != 5 {
+		t.Errorf("reserved %d of the other 3, %d taken", n, s.taken(5))
 	}
 	s.release(1)
-	if n := s.reserve(ctx, 3); n != 1 || s.taken(5) != 5 {
-		t.Errorf("reserved %d, %d taken", n, s.taken(5))
+	if n := s.reserve(ctx, 3); n != 1 || s.taken(5) != 4 || s.spend(0) != 0 || s.free != 1 {
+		t.Errorf("reserved %d, %d taken, %d free", n, s.taken(5), s.free)
 	}
 }
 
@@ -23,15 +26,39 @@ func TestReserveWaitsForASlotAndEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSlots(1)
 		s.reserve(context.Background(), 1)
+		s.spend(1)
 		time.AfterFunc(time.Second, func() { s.release(1) })
 		began := time.Now()
 		if n := s.reserve(context.Background(), 8); n != 1 || time.Since(began) != time.Second {
 			t.Errorf("%d after %s", n, time.Since(began))
 		}
+		s.spend(1)
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
 		if n := s.reserve(ctx, 1); n != 0 {
 			t.Errorf("%d of none", n)
+		}
+	})
+}
+
+// What comes back from its pause does not wait for a claim that hangs with the
+// slots that it has set aside; what that claim brings has fewer then.
+func TestWhatWasParkedTakesFromAClaimThatHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, ctx := newSlots(3), context.Background()
+		s.reserve(ctx, 1)
+		s.spend(1)
+		s.park()
+		began := time.Now()
+		if n := s.reserve(ctx, 9); n != 3 || !s.unpark(ctx) || time.Since(began) != hurry {
+			t.Fatalf("reserved %d of 3, waited %s", n, time.Since(began))
+		}
+		if n := s.spend(3); n != 2 || s.taken(3) != 3 {
+			t.Errorf("the claim spent %d, %d are taken", n, s.taken(3))
+		}
+		s.release(3)
+		if s.free != 3 || s.parked != 0 || len(s.waiting) != 0 {
+			t.Errorf("%d free, %d parked, %d waiting", s.free, s.parked, len(s.waiting))
 		}
 	})
 }
@@ -42,6 +69,7 @@ func TestWhatWasParkedGoesFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, ctx := newSlots(1), context.Background()
 		s.reserve(ctx, 1)
+		s.spend(1)
 		var mu sync.Mutex
 		var order []int
 		note := func(i int) {
@@ -63,6 +91,7 @@ func TestWhatWasParkedGoesFirst(t *testing.T) {
 		}
 		wg.Go(func() {
 			s.reserve(ctx, 1)
+			s.spend(1)
 			note(99)
 			s.release(1)
 		})
@@ -83,7 +112,7 @@ func TestParkedAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, ctx := newSlots(2), context.Background()
 		for range 2 * 16 {
-			if s.reserve(ctx, 1) != 1 {
+			if s.reserve(ctx, 1) != 1 || s.spend(1) != 1 {
 				t.Fatal("no slot")
 			}
 			s.park()
@@ -108,6 +137,7 @@ func TestNoSlotIsLost(t *testing.T) {
 	for range 200 {
 		s := newSlots(1)
 		s.reserve(context.Background(), 1)
+		s.spend(1)
 		ctx, cancel := context.WithCancel(context.Background())
 		var wg sync.WaitGroup
 		s.parked = 4

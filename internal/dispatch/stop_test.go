@@ -73,7 +73,12 @@ func TestClaimDuringTheStopIsGivenBack(t *testing.T) {
 		}
 		ctx, cancel := context.WithCancel(context.Background())
 		stopping = cancel
-		if err := r.engineOn(h, r.served(k)).Serve(ctx); err != nil {
+		s := r.served(k)
+		s.Deliver = func(context.Context, *Task) error {
+			r.Error("its preparation was begun after the stop")
+			return nil
+		}
+		if err := r.engineOn(h, s).Serve(ctx); err != nil {
 			r.Error(err)
 		}
 		for _, ref := range refs {

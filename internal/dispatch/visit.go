@@ -17,7 +17,7 @@ const DefaultLimit = 100
 func (e *Engine) Visit(ctx context.Context, ref driver.ID) (r Result, found bool, err error) {
 	life, cancel := lifetimes(ctx, 0, e.Policy.SettleMargin)
 	defer cancel()
-	task, err := e.claimAny(ref, life)
+	task, err := e.claimRef(ref, life)
 	if err != nil {
 		return Result{}, false, err
 	}
@@ -27,7 +27,7 @@ func (e *Engine) Visit(ctx context.Context, ref driver.ID) (r Result, found bool
 			return Result{}, false, err
 		}
 		if i := &rows[0].Intent; e.adopt(i.Profile, i.Kind, i.Version, i.Fingerprint) {
-			if task, err = e.claimAny(ref, life); err != nil {
+			if task, err = e.claimRef(ref, life); err != nil {
 				return Result{}, false, err
 			}
 		}
@@ -39,15 +39,6 @@ func (e *Engine) Visit(ctx context.Context, ref driver.ID) (r Result, found bool
 		return Result{}, false, err
 	}
 	return e.stands(ctx, ref)
-}
-
-// claimAny takes one delivery, suspect or not; nil: it is not to be had.
-func (e *Engine) claimAny(ref driver.ID, life lives) (*Task, error) {
-	t, err := e.claimRef(ref, false, life)
-	if t == nil && err == nil {
-		t, err = e.claimRef(ref, true, life)
-	}
-	return t, err
 }
 
 // stands reads where an intent stands.
@@ -82,14 +73,17 @@ func (e *Engine) Drain(ctx context.Context, limit int) ([]Result, error) {
 		results = append(results, driveAll(tasks)...)
 	}
 	for len(results) < limit && ctx.Err() == nil {
-		tasks, err := e.claimSuspect(life, e.Patience)
+		if err := e.awaitSuspects(ctx); err != nil {
+			return results, err
+		}
+		task, err := e.claimSuspect(nil, life, e.Patience)
 		if err != nil {
 			return results, err
 		}
-		if len(tasks) == 0 {
+		if task == nil {
 			break
 		}
-		results = append(results, driveAll(tasks)...)
+		results = append(results, task.drive(newSlots(0)))
 	}
 	return results, ctx.Err()
 }

@@ -19,6 +19,8 @@ var allowedModules = map[string]string{
 	"modernc.org/sqlite":      "the command's SQLite driver, and one of the two that the SQLite store is tested on",
 	"pgregory.net/rapid":      "random operation histories that shrink, in tests",
 	"go.uber.org/goleak":      "tests that start goroutines show that these end",
+
+	"github.com/anishathalye/porcupine": "tests judge concurrent histories for linearizability",
 }
 
 // modFile is the part of go mod edit -json that the rule needs.

@@ -81,8 +81,12 @@ CREATE TRIGGER intent_immutable BEFORE UPDATE ON {s}intent
 -- that a claim or a start sets is in any index, so both are heap-only; "terminal"
 -- repeats the status only once it is final, for the same reason.
 --
--- A batch rewrites all rows of a page in one transaction, which cannot reuse the
--- room of the old versions before it ends: a page has to hold every row twice.
+-- A batch rewrites all rows of a page in one transaction, and what it leaves behind
+-- can be reused only when no other transaction may still look at it. So a page has
+-- room for each row three times: as it was made, claimed and started. Drained on
+-- two connections, three steps write 0.76 kB of log for each row with a fillfactor
+-- of 30, 1.25 kB with 70, and the table ends up equally large, because what does
+-- not fit is written to other pages, into every index again.
 CREATE TABLE {s}delivery (
     ref          uuid PRIMARY KEY,
     created_at   timestamptz NOT NULL,
@@ -141,7 +145,7 @@ CREATE TABLE {s}delivery (
             'CHANNEL_MISSING', 'OUTCOME_UNKNOWN', 'REJECTED', 'DEADLINE_EXPIRED', 'ATTEMPTS_EXHAUSTED', 'POISONED',
             'INTERRUPTED'))
     )
-) WITH (fillfactor = 35);
+) WITH (fillfactor = 30);
 
 -- The one due index. Neither claim nor start touches it.
 CREATE INDEX delivery_due ON {s}delivery (route, due_at, ref) WHERE due_at IS NOT NULL;

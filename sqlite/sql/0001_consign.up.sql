@@ -119,7 +119,7 @@ CREATE TABLE {s}delivery (
     digest       BLOB,
     code         TEXT,
     last_error   TEXT,
-    terminal     INTEGER GENERATED ALWAYS AS (CASE WHEN status >= 3 THEN status END) VIRTUAL,
+    terminal     INTEGER GENERATED ALWAYS AS (CASE WHEN status >= 3 THEN status END) STORED,
     -- What never changes after the contract was copied is a constraint of its own,
     -- because SQLite leaves out those whose columns an update does not name.
     CONSTRAINT delivery_contract CHECK (

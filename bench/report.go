@@ -1,0 +1,151 @@
+package bench
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+)
+
+// Line is one ratio of a comparison.
+type Line struct {
+	Measure string  `json:"measure"`
+	What    string  `json:"what"`
+	Ratio   float64 `json:"ratio"` // of medians; or the median itself, where Unit says so
+	Low     float64 `json:"low"`   // of the rounds
+	High    float64 `json:"high"`  //
+	Unit    string  `json:"unit"`  // "x" for ratios
+	Goal    string  `json:"goal"`  // in words
+	Met     bool    `json:"met"`   //
+	Ours    float64 `json:"ours"`  // medians of what was compared
+	Theirs  float64 `json:"theirs,omitempty"`
+}
+
+// figure reads one number off a sample.
+type figure func(*Sample) float64
+
+func perSecond(s *Sample) float64    { return s.PerSec }
+func milliseconds(s *Sample) float64 { return s.Median }
+func enqueued(s *Sample) float64     { return float64(s.N) / s.Enqueue.Seconds }
+func mebibytes(s *Sample) float64    { return float64(s.MaxRSS) / 1024 }
+func walEach(s *Sample) float64      { return float64(s.Enqueue.WAL+s.Drain.WAL) / float64(s.N) }
+func walEnqueue(s *Sample) float64   { return float64(s.Enqueue.WAL) / float64(s.N) }
+func walDrain(s *Sample) float64     { return float64(s.Drain.WAL) / float64(s.N) }
+
+// comparison says what is put against what.
+type comparison struct {
+	measure, what string
+	of            figure
+	ours, theirs  string // subjects; theirs empty: the figure stands alone
+	unit          string // of a figure that stands alone
+	atLeast       float64
+	atMost        float64 // both 0: only shown
+}
+
+var comparisons = []comparison{
+	{measure: "P1", what: "work drained, to River", of: perSecond, ours: Work, theirs: River, atLeast: 2.5},
+	{measure: "P2", what: "messages drained, in process, to River", of: perSecond, ours: Messages, theirs: River, atLeast: 2.5},
+	{measure: "P2", what: "messages drained, on schedule, to River", of: perSecond, ours: MessagesOn, theirs: River, atLeast: 2.5},
+	{measure: "P3", what: "work with a large payload, to P1", of: perSecond, ours: WorkLarge, theirs: Work, atLeast: 0.75},
+	{measure: "P4", what: "work, to the floor", of: perSecond, ours: Work, theirs: Floor, atLeast: 0.7},
+	{measure: "P5", what: "WAL of work, enqueue and drain, to River's", of: walEach, ours: Work, theirs: River, atMost: 0.6},
+	{measure: "P5", what: "WAL of a message, in process, to River's", of: walEach, ours: Messages, theirs: River, atMost: 0.6},
+	{measure: "P5", what: "WAL of work, enqueue", of: walEnqueue, ours: Work, unit: "B"},
+	{measure: "P5", what: "WAL of work, drain", of: walDrain, ours: Work, unit: "B"},
+	{measure: "P5", what: "WAL of a River job, enqueue", of: walEnqueue, ours: River, unit: "B"},
+	{measure: "P5", what: "WAL of a River job, drain", of: walDrain, ours: River, unit: "B"},
+	{measure: "P6", what: "transaction with an enqueue, to one with a plain row", of: milliseconds, ours: ConsignRow, theirs: PlainRow, atMost: 1.25},
+	{measure: "P6", what: "the same from many clients", of: milliseconds, ours: ConsignRow + manyClients, theirs: PlainRow + manyClients, atMost: 1.25},
+	{measure: "P6", what: "work enqueued in bulk", of: enqueued, ours: Work, unit: "/s"},
+	{measure: "P6", what: "messages enqueued in bulk", of: enqueued, ours: Messages, unit: "/s", atLeast: 60_000},
+	{measure: "P6", what: "River jobs enqueued in bulk", of: enqueued, ours: River, unit: "/s"},
+	{measure: "P10", what: "work drained in SQLite, to River", of: perSecond, ours: WorkLite, theirs: RiverLite, atLeast: 20},
+	{measure: "P11", what: "resident memory of the drain", of: mebibytes, ours: WorkMemory, unit: "MiB", atMost: 64},
+	{measure: "P11", what: "resident memory of River's", of: mebibytes, ours: RiverMemory, unit: "MiB"},
+	{measure: "P11", what: "work drained there, to River", of: perSecond, ours: WorkMemory, theirs: RiverMemory},
+}
+
+// Compare returns a line for every comparison that the samples allow.
+func Compare(samples []Sample) []Line {
+	by := map[string][]*Sample{}
+	for i := range samples {
+		by[samples[i].Subject] = append(by[samples[i].Subject], &samples[i])
+	}
+	var lines []Line
+	for _, c := range comparisons {
+		if len(by[c.ours]) == 0 || c.theirs != "" && len(by[c.theirs]) == 0 {
+			continue
+		}
+		lines = append(lines, c.line(by[c.ours], by[c.theirs]))
+	}
+	return lines
+}
+
+func (c comparison) line(ours, theirs []*Sample) Line {
+	l := Line{Measure: c.measure, What: c.what, Unit: cmp.Or(c.unit, "x"), Ours: median(values(ours, c.of))}
+	l.Ratio = l.Ours
+	rounds := values(ours, c.of)
+	if c.theirs != "" {
+		l.Theirs = median(values(theirs, c.of))
+		l.Ratio = l.Ours / l.Theirs
+		rounds = rounds[:min(len(ours), len(theirs))]
+		for i := range rounds {
+			rounds[i] /= c.of(theirs[i])
+		}
+	}
+	l.Low, l.High = slices.Min(rounds), slices.Max(rounds)
+	switch {
+	case c.atLeast > 0:
+		l.Goal, l.Met = fmt.Sprintf(">= %g", c.atLeast), l.Ratio >= c.atLeast
+	case c.atMost > 0:
+		l.Goal, l.Met = fmt.Sprintf("<= %g", c.atMost), l.Ratio <= c.atMost
+	default:
+		l.Met = true
+	}
+	return l
+}
+
+func values(samples []*Sample, of figure) []float64 {
+	out := make([]float64, len(samples))
+	for i, s := range samples {
+		out[i] = of(s)
+	}
+	return out
+}
+
+// median is the middle one, or the mean of the middle two.
+func median(v []float64) float64 {
+	v = slices.Sorted(slices.Values(v))
+	n := len(v)
+	if n == 0 {
+		return 0
+	}
+	return (v[(n-1)/2] + v[n/2]) / 2
+}
+
+// Print writes the lines as a table.
+func Print(w io.Writer, lines []Line) {
+	fmt.Fprintf(w, "\n%-4s %-54s %9s  %-19s %-9s %-4s %s\n", "", "", "median", "range of rounds", "goal", "met", "medians")
+	for _, l := range lines {
+		met, detail := "", ""
+		if l.Goal != "" {
+			met = map[bool]string{true: "yes", false: "no"}[l.Met]
+		}
+		if l.Theirs != 0 {
+			detail = fmt.Sprintf("%s against %s", short(l.Ours), short(l.Theirs))
+		}
+		fmt.Fprintf(w, "%-4s %-54s %9s  %-19s %-9s %-4s %s\n", l.Measure, l.What, short(l.Ratio)+" "+l.Unit,
+			short(l.Low)+" to "+short(l.High), l.Goal, met, detail)
+	}
+}
+
+// short writes a number with three digits that count.
+func short(v float64) string {
+	switch {
+	case v >= 100:
+		return fmt.Sprintf("%.0f", v)
+	case v >= 10:
+		return fmt.Sprintf("%.1f", v)
+	}
+	return fmt.Sprintf("%.2f", v)
+}

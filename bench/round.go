@@ -1,0 +1,114 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/consign-go/consign"
+)
+
+// The names of the subjects in tables and results.
+const (
+	Work        = "consign work"
+	WorkLarge   = "consign work, large payload"
+	Messages    = "consign messages, in process"
+	MessagesOn  = "consign messages, on schedule"
+	Floor       = "floor"
+	River       = "river"
+	PlainRow    = "plain outbox row"
+	ConsignRow  = "consign enqueue"
+	WorkMemory  = "consign memory"
+	RiverMemory = "river memory"
+	WorkLite    = "consign work, sqlite"
+	RiverLite   = "river, sqlite"
+
+	manyClients = " (many clients)"
+)
+
+// drains are the subjects that drain a backlog in PostgreSQL.
+func drains(c Config) map[string]subject[*pgxpool.Pool] {
+	return map[string]subject[*pgxpool.Pool]{
+		Work:       work{c, c.Payload},
+		WorkLarge:  work{c, c.Large},
+		Messages:   messages{c, consign.InProcess},
+		MessagesOn: messages{c, consign.OnSchedule},
+		Floor:      floor{work{c, c.Payload}},
+		River:      riverQueue{c},
+	}
+}
+
+// Measures are what can be asked for, in the order in which they run.
+var Measures = []string{"P1", "P2", "P3", "P4", "P5", "P6", "P10", "P11"}
+
+// subjects are whom a measure needs, in turn.
+var subjects = map[string][]string{
+	"P1": {River, Work},
+	"P2": {River, Messages, MessagesOn},
+	"P3": {Work, WorkLarge},
+	"P4": {Work, Floor},
+	"P5": {River, Work, Messages},
+}
+
+// Run runs every round of the measures, and calls done with each sample.
+func (s *Suite) Run(ctx context.Context, measures []string, done func(Sample)) error {
+	var names []string
+	for _, m := range measures {
+		if !slices.Contains(Measures, m) {
+			return fmt.Errorf("no measure %q; there are %s", m, strings.Join(Measures, ", "))
+		}
+		for _, name := range subjects[m] {
+			if !slices.Contains(names, name) {
+				names = append(names, name)
+			}
+		}
+	}
+	for round := range s.Config.Runs {
+		add := func(sample Sample) {
+			sample.Round = round + 1
+			done(sample)
+		}
+		for _, name := range names {
+			sample, err := s.run(ctx, name, drains(s.Config)[name], s.Config.N)
+			if err != nil {
+				return err
+			}
+			add(sample)
+		}
+		if err := s.rest(ctx, measures, add); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// rest runs what is no drain in this process.
+func (s *Suite) rest(ctx context.Context, measures []string, add func(Sample)) error {
+	if slices.Contains(measures, "P6") {
+		if err := s.enqueueing(ctx, add); err != nil {
+			return fmt.Errorf("P6: %w", err)
+		}
+	}
+	if slices.Contains(measures, "P10") {
+		for name, sub := range lites(s.Config) {
+			sample, err := s.lite(ctx, name, sub)
+			if err != nil {
+				return fmt.Errorf("P10: %s: %w", name, err)
+			}
+			add(sample)
+		}
+	}
+	if slices.Contains(measures, "P11") {
+		for _, m := range [][2]string{{WorkMemory, Work}, {RiverMemory, River}} {
+			sample, err := s.memory(ctx, m[0], m[1])
+			if err != nil {
+				return fmt.Errorf("P11: %s: %w", m[1], err)
+			}
+			add(sample)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,232 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// Config is what all subjects share. Zero values are replaced by the defaults.
+type Config struct {
+	N           int `json:"n"`            // intents and jobs in a drain. Default: 200,000
+	Payload     int `json:"payload"`      // bytes of a payload. Default: 100
+	Large       int `json:"large"`        // bytes of a large one (P3). Default: 1,500
+	Workers     int `json:"workers"`      // in hand at once, Consign and River alike. Default: 2,000
+	Pool        int `json:"pool"`         // connections of each subject. Default: 8
+	Batch       int `json:"batch"`        // Consign: rows in one write. Default: 1,000
+	Lanes       int `json:"lanes"`        // Consign: writes at once. Default: 2
+	Inserters   int `json:"inserters"`    // connections that enqueue. Default: 2
+	InsertBatch int `json:"insert_batch"` // rows in one enqueuing transaction. Default: 5,000
+	Calls       int `json:"calls"`        // transactions in one block of P6. Default: 2,000
+	Memory      int `json:"memory"`       // intents in the drain of P11. Default: 1,000,000
+	SQLite      int `json:"sqlite"`       // intents and jobs in the drain of P10. Default: 100,000
+	Runs        int `json:"runs"`         // rounds. Default: 5
+}
+
+// Filled returns c with its defaults.
+func (c Config) Filled() Config {
+	for _, f := range []struct {
+		field *int
+		value int
+	}{
+		{&c.N, 200_000}, {&c.Payload, 100}, {&c.Large, 1500}, {&c.Workers, 2000}, {&c.Pool, 8}, {&c.Batch, 1000},
+		{&c.Lanes, 2}, {&c.Inserters, 2}, {&c.InsertBatch, 5000}, {&c.Calls, 2000}, {&c.Memory, 1_000_000},
+		{&c.SQLite, 100_000}, {&c.Runs, 5},
+	} {
+		if *f.field == 0 {
+			*f.field = f.value
+		}
+	}
+	return c
+}
+
+// Sample is one run of one subject.
+type Sample struct {
+	Subject string  `json:"subject"`
+	Round   int     `json:"round"`
+	N       int     `json:"n"`
+	Enqueue Spent   `json:"enqueue,omitzero"`
+	Drain   Spent   `json:"drain,omitzero"`
+	PerSec  float64 `json:"per_second"`             // drained, or transactions of P6
+	Median  float64 `json:"median_ms,omitempty"`    // of one transaction of P6
+	MaxRSS  int64   `json:"max_rss_kib,omitempty"`  // of the draining process of P11
+	Stopped float64 `json:"stop_seconds,omitempty"` // from the last completion to the end of the engine
+}
+
+// subject is something that drains a backlog in a database. Each method leaves
+// everything durable when it returns.
+type subject[DB any] interface {
+	// reset empties the subject's tables, which it makes where they are missing.
+	reset(ctx context.Context, db DB) error
+
+	// enqueue writes rows first to first+n-1 in one transaction.
+	enqueue(ctx context.Context, db DB, first, n int) error
+
+	// drain delivers n and returns how long it took from the start of the engine
+	// to the last durable completion, and from there to the engine's end.
+	drain(ctx context.Context, db DB, n int) (took, stopping time.Duration, err error)
+
+	// left counts what is not completed, for a run that lost something is none.
+	left(ctx context.Context, db DB) (int, error)
+}
+
+// Suite runs subjects on one server.
+type Suite struct {
+	Config Config
+	URL    string
+	Log    io.Writer // progress
+	Trace  string    // a directory for profiles of what is measured; empty: none
+	meter  *meter
+}
+
+// Open connects the suite's meter. Close it after use.
+func (s *Suite) Open(ctx context.Context) (err error) {
+	s.Config = s.Config.Filled()
+	s.meter, err = newMeter(ctx, s.URL)
+	return err
+}
+
+// Close closes the meter.
+func (s *Suite) Close() { s.meter.close() }
+
+// pool opens connections for one run of one subject: all of them at once, so that
+// no run pays for connecting.
+func (s *Suite) pool(ctx context.Context, conns int) (*pgxpool.Pool, error) {
+	c, err := pgxpool.ParseConfig(s.URL)
+	if err != nil {
+		return nil, err
+	}
+	c.MaxConns, c.MinConns, c.MinIdleConns = int32(conns), int32(conns), int32(conns)
+	p, err := pgxpool.NewWithConfig(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	for p.Stat().IdleConns() < int32(conns) {
+		select {
+		case <-ctx.Done():
+			p.Close()
+			return nil, ctx.Err()
+		case <-time.After(time.Millisecond):
+		}
+	}
+	return p, nil
+}
+
+// run has one subject enqueue n and drain them.
+func (s *Suite) run(ctx context.Context, name string, sub subject[*pgxpool.Pool], n int) (Sample, error) {
+	out := Sample{Subject: name, N: n}
+	err := s.inPool(ctx, func(pool *pgxpool.Pool) error {
+		var err error
+		if out.Enqueue, err = s.fill(ctx, pool, sub, n); err != nil {
+			return fmt.Errorf("enqueue: %w", err)
+		}
+		return nil
+	})
+	if err != nil {
+		return out, fmt.Errorf("%s: %w", name, err)
+	}
+	err = s.inPool(ctx, func(pool *pgxpool.Pool) error {
+		stop, err := s.trace(ctx, name)
+		if err != nil {
+			return err
+		}
+		before, err := s.meter.read(ctx)
+		if err != nil {
+			return err
+		}
+		took, stopping, err := sub.drain(ctx, pool, n)
+		if err != nil {
+			return err
+		}
+		after, err := s.meter.read(ctx)
+		if err != nil {
+			return err
+		}
+		out.Drain = after.since(before)
+		out.Drain.Seconds, out.Stopped, out.PerSec = took.Seconds(), stopping.Seconds(), float64(n)/took.Seconds()
+		if err := stop(); err != nil {
+			return err
+		}
+		left, err := sub.left(ctx, pool)
+		if err == nil && left != 0 {
+			err = fmt.Errorf("%d of %d are not completed", left, n)
+		}
+		return err
+	})
+	if err != nil {
+		return out, fmt.Errorf("%s: drain: %w", name, err)
+	}
+	return out, nil
+}
+
+// fill empties the tables and enqueues n. What follows begins with fresh
+// statistics and pages without hints to set, for every subject alike; no
+// checkpoint comes between, since the first change of a page after one costs a
+// whole page of write-ahead log.
+func (s *Suite) fill(ctx context.Context, pool *pgxpool.Pool, sub subject[*pgxpool.Pool], n int) (Spent, error) {
+	if err := sub.reset(ctx, pool); err != nil {
+		return Spent{}, err
+	}
+	if _, err := s.meter.conn.Exec(ctx, "CHECKPOINT"); err != nil {
+		return Spent{}, err
+	}
+	before, err := s.meter.read(ctx)
+	if err != nil {
+		return Spent{}, err
+	}
+	if err := enqueueAll(ctx, pool, sub, n, s.Config.Inserters, s.Config.InsertBatch); err != nil {
+		return Spent{}, err
+	}
+	after, err := s.meter.read(ctx)
+	if err != nil {
+		return Spent{}, err
+	}
+	_, err = s.meter.conn.Exec(ctx, "VACUUM (ANALYZE)")
+	return after.since(before), err
+}
+
+func (s *Suite) inPool(ctx context.Context, fn func(pool *pgxpool.Pool) error) error {
+	pool, err := s.pool(ctx, s.Config.Pool)
+	if err != nil {
+		return err
+	}
+	defer pool.Close()
+	return fn(pool)
+}
+
+// enqueueAll shares the batches among the inserters.
+func enqueueAll[DB any](ctx context.Context, db DB, sub subject[DB], n, inserters, batch int) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	firsts := make(chan int)
+	errs := make(chan error, inserters)
+	for range inserters {
+		go func() {
+			for first := range firsts {
+				if err := sub.enqueue(ctx, db, first, min(batch, n-first)); err != nil {
+					cancel()
+					errs <- err
+					return
+				}
+			}
+			errs <- nil
+		}()
+	}
+	for first := 0; first < n; first += batch {
+		select {
+		case firsts <- first:
+		case <-ctx.Done():
+		}
+	}
+	close(firsts)
+	var failed error
+	for range inserters {
+		if err := <-errs; failed == nil {
+			failed = err
+		}
+	}
+	return failed
+}

@@ -1,0 +1,348 @@
+//go:build unix
+
+package dispatchtest
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"database/sql"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"strconv"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/consign-go/consign/internal/dispatch"
+	"github.com/consign-go/consign/internal/driver"
+	"github.com/consign-go/consign/internal/lifecycle"
+)
+
+// programVariable has a process of this test binary be a worker program; its value
+// is a program as JSON.
+const programVariable = "CONSIGN_DISPATCH_PROGRAM"
+
+// program is what a worker program needs to know.
+type program struct {
+	Address  address
+	Name     string
+	Receiver string // host and port
+	Kinds    []kind
+	Policy   lifecycle.Policy
+	Trouble  trouble
+	Replay   bool          // at the end, make every write that was ever made once more
+	Lock     time.Duration // do not work at all: hold SQLite's write lock that long, again and again
+}
+
+// Points of an attempt at which a program can be in trouble.
+const (
+	atClaimed  = "claimed, not started"
+	atStarting = "before the start is written"
+	atStarted  = "started, before the call"
+	atSending  = "in the middle of the request"
+	atSent     = "request sent, no answer read"
+	atActed    = "the far side has acted, before the outcome is written"
+	atSettled  = "outcome written"
+)
+
+// trouble befalls a program when it has come to a point with all of some
+// deliveries; each waits there for the others.
+type trouble struct {
+	Point string
+	Refs  map[string]int // and the how manyth time it comes there, from 1
+	Sig   syscall.Signal // SIGKILL or SIGSTOP
+}
+
+// told is what a program tells at its orderly end.
+type told struct {
+	Fences   int // what the engine observed
+	Replayed int // writes made once more
+	Held     int // and accepted: none may be
+	Locks    int
+}
+
+func playProgram(raw string) error {
+	var p program
+	if err := json.Unmarshal([]byte(raw), &p); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	go func() { // until the parent lets go, or is gone
+		io.Copy(io.Discard, os.Stdin)
+		cancel()
+	}()
+	answer, err := p.play(ctx)
+	if err != nil {
+		return err
+	}
+	return json.NewEncoder(os.Stdout).Encode(answer)
+}
+
+func (p *program) play(ctx context.Context) (out told, err error) {
+	if p.Lock > 0 {
+		out.Locks, err = p.lock(ctx)
+		return out, err
+	}
+	s, err := p.Address.open()
+	if err != nil {
+		return out, err
+	}
+	defer s.close()
+	w := &watched{Driver: s.Driver, trouble: p.Trouble, over: make(chan struct{})}
+	e := dispatch.New(p.config(w, func(o dispatch.Observation) {
+		if o.Event == "fence" {
+			w.mu.Lock()
+			out.Fences++
+			w.mu.Unlock()
+		}
+	}))
+	if err := e.Serve(ctx); err != nil {
+		return out, err
+	}
+	if p.Replay {
+		for _, ts := range w.writes {
+			held, err := s.Apply(context.Background(), ts)
+			if err != nil {
+				return out, err
+			}
+			out.Replayed++
+			for _, h := range held {
+				if h {
+					out.Held++
+				}
+			}
+		}
+	}
+	return out, nil
+}
+
+// config is an engine of this program on a store.
+func (p *program) config(s driver.Driver, observe func(dispatch.Observation)) dispatch.Config {
+	c := dispatch.Config{
+		Store: s, Policy: p.Policy, Program: p.Name, Workers: 16, Grace: 10 * time.Second,
+		Poll: 50 * time.Millisecond, Sweep: 200 * time.Millisecond, Patience: 2 * time.Second, Observe: observe,
+	}
+	if len(p.Trouble.Refs) > 1 {
+		c.Batch, c.Lanes = 1, 64 // so that deliveries do not wait for one that stands at the point
+	}
+	point := func(driver.ID, string) {}
+	if w, ok := s.(*watched); ok {
+		point = w.at
+	}
+	for _, k := range p.Kinds {
+		c.Served = append(c.Served, k.served(&sender{to: p.Receiver, name: p.Name, at: point}))
+	}
+	return c
+}
+
+// served is kind k with the receiver as its far side.
+func (k kind) served(s *sender) *dispatch.Served {
+	out := &dispatch.Served{
+		Profile: k.Profile, Kind: k.Name, Contract: k.Contract, Fingerprint: k.fingerprint(),
+		Schedule: dispatch.Schedule{Waits: []time.Duration{100 * time.Millisecond}},
+	}
+	if k.Profile == lifecycle.Work {
+		out.Version = "1"
+	}
+	out.Deliver = func(ctx context.Context, t *dispatch.Task) error {
+		s.at(t.Intent.Ref, atClaimed)
+		return t.Effect(ctx, t.Intent.Digest, func(ctx context.Context, a dispatch.Attempt) error {
+			return s.send(ctx, t.Intent.Ref, t.Intent.Payload, t.Intent.Digest, a)
+		})
+	}
+	return out
+}
+
+// sender makes requests over a socket of its own each, byte by byte in its hands.
+type sender struct {
+	to, name string
+	at       func(ref driver.ID, point string)
+}
+
+func (s *sender) send(ctx context.Context, ref driver.ID, body []byte, digest lifecycle.Digest, a dispatch.Attempt) error {
+	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", s.to)
+	if err != nil {
+		return &dispatch.Definite{Event: lifecycle.EvNotSent, Err: err}
+	}
+	defer conn.Close()
+	if deadline, ok := ctx.Deadline(); ok {
+		conn.SetDeadline(deadline)
+	}
+	r, err := http.NewRequest(http.MethodPost, "http://"+s.to+"/", bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	r.Close = true
+	r.Header.Set("Key", hex.EncodeToString(a.Key[:]))
+	r.Header.Set("Request-Digest", hex.EncodeToString(digest[:]))
+	r.Header.Set("Number", strconv.Itoa(a.Number))
+	r.Header.Set("Generation", strconv.FormatInt(a.Generation, 10))
+	r.Header.Set("Worker", s.name+" "+strconv.Itoa(os.Getpid()))
+	var request bytes.Buffer
+	if err := r.Write(&request); err != nil {
+		return err
+	}
+	half := request.Len() - len(body)/2
+	if _, err := conn.Write(request.Bytes()[:half]); err != nil {
+		return err
+	}
+	s.at(ref, atSending)
+	if _, err := conn.Write(request.Bytes()[half:]); err != nil {
+		return err
+	}
+	s.at(ref, atSent)
+	answer, err := http.ReadResponse(bufio.NewReader(conn), r)
+	if err != nil {
+		return err
+	}
+	s.at(ref, atActed)
+	switch answer.StatusCode {
+	case http.StatusOK:
+		return nil
+	case http.StatusServiceUnavailable:
+		return &dispatch.Definite{Event: lifecycle.EvRefused, HTTP: answer.StatusCode, Err: errors.New("busy")}
+	}
+	return fmt.Errorf("status %d", answer.StatusCode)
+}
+
+// watched is a store that knows which point of which delivery a call is.
+type watched struct {
+	driver.Driver
+	trouble trouble
+
+	gate   sync.RWMutex // held for writing: no call is under way
+	mu     sync.Mutex
+	passed int
+	over   chan struct{} // closed when the trouble is
+	writes [][]lifecycle.Transition
+}
+
+// at is called whenever a delivery passes a point.
+func (w *watched) at(ref driver.ID, point string) {
+	if point != w.trouble.Point {
+		return
+	}
+	w.mu.Lock()
+	if w.trouble.Refs[name(ref)] == 0 {
+		w.mu.Unlock()
+		return
+	}
+	w.trouble.Refs[name(ref)]--
+	now := w.trouble.Refs[name(ref)] == 0
+	if now {
+		w.passed++
+	}
+	last := w.passed == len(w.trouble.Refs)
+	w.mu.Unlock()
+	switch {
+	case !now:
+		return
+	case !last:
+		<-w.over
+		return
+	case w.trouble.Sig == syscall.SIGSTOP:
+		// Stopped in the middle of a transaction, this process would hold its locks
+		// until it is let go, and nobody else could do anything: that would show
+		// the database at work, not the fence.
+		w.gate.Lock()
+		defer w.gate.Unlock()
+	}
+	syscall.Kill(os.Getpid(), w.trouble.Sig)
+	if w.trouble.Sig == syscall.SIGKILL {
+		select {}
+	}
+	time.Sleep(time.Millisecond) // the signal may take effect a moment after the call
+	close(w.over)
+}
+
+func (w *watched) Claim(ctx context.Context, r driver.ClaimRequest) ([]driver.Claimed, error) {
+	w.gate.RLock()
+	defer w.gate.RUnlock()
+	return w.Driver.Claim(ctx, r)
+}
+
+// starting reports whether a write is a start, and ending whether it is the
+// outcome of an attempt.
+func starting(t *lifecycle.Transition) bool {
+	return t.Set.Started && t.Set.Status == lifecycle.Delivering
+}
+
+func ending(t *lifecycle.Transition) bool {
+	return t.Fence.Status == lifecycle.Delivering && t.Set.Generation == t.Fence.Generation && !t.Set.InFlight
+}
+
+func (w *watched) Apply(ctx context.Context, ts []lifecycle.Transition) ([]bool, error) {
+	w.mu.Lock()
+	w.writes = append(w.writes, append([]lifecycle.Transition(nil), ts...))
+	w.mu.Unlock()
+	for i := range ts {
+		if starting(&ts[i]) {
+			w.at(ts[i].Ref, atStarting)
+		}
+	}
+	w.gate.RLock()
+	held, err := w.Driver.Apply(ctx, ts)
+	w.gate.RUnlock()
+	for i := range ts {
+		switch {
+		case err != nil || !held[i]:
+		case starting(&ts[i]):
+			w.at(ts[i].Ref, atStarted)
+		case ending(&ts[i]):
+			w.at(ts[i].Ref, atSettled)
+		}
+	}
+	return held, err
+}
+
+func (w *watched) Overdue(ctx context.Context, r driver.OverdueRequest) ([]driver.Overdue, driver.Cursor, error) {
+	w.gate.RLock()
+	defer w.gate.RUnlock()
+	return w.Driver.Overdue(ctx, r)
+}
+
+func (w *watched) Load(ctx context.Context, refs []driver.ID) ([]driver.Record, error) {
+	w.gate.RLock()
+	defer w.gate.RUnlock()
+	return w.Driver.Load(ctx, refs)
+}
+
+func (w *watched) Routes(ctx context.Context) ([]driver.Route, error) {
+	w.gate.RLock()
+	defer w.gate.RUnlock()
+	return w.Driver.Routes(ctx)
+}
+
+// lock holds the write lock of an SQLite file, lets everybody else in for as long,
+// and so on until ctx ends.
+func (p *program) lock(ctx context.Context) (locks int, err error) {
+	db, err := sql.Open("sqlite", "file:"+p.Address.File+"?_pragma=busy_timeout(20000)")
+	if err != nil {
+		return 0, err
+	}
+	defer db.Close()
+	db.SetMaxOpenConns(1)
+	for ctx.Err() == nil {
+		if _, err := db.Exec("BEGIN IMMEDIATE"); err != nil {
+			return locks, err
+		}
+		locks++
+		time.Sleep(p.Lock)
+		if _, err := db.Exec("ROLLBACK"); err != nil {
+			return locks, err
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(p.Lock):
+		}
+	}
+	return locks, nil
+}
