@@ -27,7 +27,9 @@ type Channel struct {
 	// Deliver sends one message: the bytes of a.Request, under the key a.Key. It
 	// returns nil only for a known success, and [NotSent], [Refused] or [Rejected]
 	// for what it knows of a failure; any other error, a panic and an ended context
-	// mean that the outcome is unknown. An HTTP error response is no success.
+	// mean that the outcome is unknown. An HTTP error response is no success. The
+	// error's text is kept with the message (1,024 bytes at most), so it must not
+	// hold what the receiver said or whom it was about.
 	// Default: none; the program enqueues for this channel and does not deliver.
 	Deliver func(ctx context.Context, m Message, a Attempt) error
 

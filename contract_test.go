@@ -37,6 +37,8 @@ func TestNewReportsEveryFaultOfEveryChannel(t *testing.T) {
 	} {
 		checkInvalid(t, "new", err, want)
 	}
+	_, err = consign.New[*memory.Tx](nil, nil)
+	checkInvalid(t, "no store", err, "store is nil")
 	if _, err := consign.New(memory.New(), nil); err != nil {
 		t.Errorf("no options: %v", err)
 	}

@@ -11,7 +11,8 @@ import (
 )
 
 // What callers branch on, with errors.Is. Every error that this package returns
-// is an [*Error] that wraps one of these or the fault of the database.
+// is an [*Error] that wraps one of these or the fault of the database; what the
+// function of a run or a queue returns is handed on as it is.
 var (
 	// ErrInvalid: an argument breaks a rule or a limit. Error.Faults lists every
 	// one of them; nothing was written.
@@ -35,7 +36,8 @@ var (
 	// [Authority] returns it as its definite no.
 	ErrUnavailable = errors.New("target is unavailable")
 
-	// ErrClosed: the transaction is finished, or the run has ended.
+	// ErrClosed: the transaction is finished, the run has ended, or the database was
+	// closed by the program.
 	ErrClosed = errors.New("closed")
 
 	// ErrSchema: the tables are missing, or of a version that this program does
@@ -59,7 +61,10 @@ type Error struct {
 
 // Fault is one thing that is wrong with an argument.
 type Fault struct {
-	Field string // the field as the caller wrote it, lower case: "payload.lines[2]"
+	// Field is the field as the caller wrote it, lower case: "payload.lines[2]". A
+	// member of a map or of raw JSON is written {n}, the n-th from 0 (of a map in
+	// the order of its keys), because its name may be content.
+	Field string
 	Rule  string // the rule and the limit: "4097 bytes, limit 4096"
 }
 
@@ -141,7 +146,7 @@ func failure(op string, err error) error {
 	case errors.Is(err, driver.ErrKeyTaken):
 		return &Error{Op: op, Err: ErrConflict}
 	case errors.Is(err, driver.ErrClosed):
-		return &Error{Op: op, Err: wrapped{ErrClosed, "the transaction is closed"}}
+		return &Error{Op: op, Err: wrapped{ErrClosed, "the transaction, or the database, is closed"}}
 	case errors.Is(err, driver.ErrNoSchema):
 		return &Error{Op: op, Err: wrapped{ErrSchema, "the tables are missing where this store looks for them; " +
 			"run migrate.Up, or give the store the schema or prefix that they are in"}}

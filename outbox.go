@@ -44,8 +44,9 @@ type Options struct {
 	// wake-up. Default: off.
 	AutoDispatch bool
 
-	// Grace is how long running effects may go on when Serve stops, at most 1 h.
-	// Default: 20 s.
+	// Grace is how long running effects may go on when Serve stops, at most 1 h;
+	// writing down what is known takes up to 11 s after it. Give a supervisor that
+	// kills at a deadline a longer one. Default: 20 s.
 	Grace time.Duration
 
 	// HandlerGrace is how long a due intent that no live program serves waits for
@@ -70,12 +71,16 @@ type Outbox[TX any] struct {
 }
 
 // New checks all contracts and reports every fault in one error. It does no IO:
-// whether the schema fits is found out by the first call that writes.
+// whether the schema fits is found out by the first call that uses it.
 func New[TX any](store Store[TX], o *Options) (*Outbox[TX], error) {
 	if o == nil {
 		o = &Options{}
 	}
 	var fs faults
+	if any(store) == nil {
+		fs.add("store", "is nil")
+		return nil, fs.err("new")
+	}
 	channels := make(map[string]Channel, len(o.Channels))
 	for i, c := range o.Channels {
 		field := "channels[" + strconv.Itoa(i) + "]"
@@ -126,4 +131,17 @@ func (o *Outbox[TX]) ready(ctx context.Context, tx driver.Tx) error {
 	}
 	o.fits.Store(true)
 	return nil
+}
+
+// checkSchema is ready for calls that have no transaction at hand.
+func (o *Outbox[TX]) checkSchema(ctx context.Context) error {
+	if o.fits.Load() {
+		return nil
+	}
+	_, tx, err := o.bound.Begin(ctx)
+	if err != nil {
+		return err
+	}
+	defer tx.Rollback(context.WithoutCancel(ctx))
+	return o.ready(ctx, tx)
 }

@@ -155,9 +155,10 @@ func (r *Run) add(n driver.New) (Ref, error) {
 // none of it does; an error or a panic of fn rolls everything back.
 //
 // Errors: ErrInvalid, ErrRevoked, ErrUnavailable, ErrNotPermitted, ErrConflict,
-// ErrSchema, ErrUnconfirmed (with the receipt), fn's own error, or the database's.
+// ErrSchema, ErrUnconfirmed (with the receipt: look for its work, or for what the
+// operation changed), the database's, or fn's own error as it is.
 func (o *Outbox[TX]) Run(ctx context.Context, a Admission, fn func(ctx context.Context, tx TX, run *Run) error) (Receipt, error) {
-	r, err := o.admit(a)
+	r, err := o.admit(a, fn != nil)
 	if err != nil {
 		return Receipt{}, err
 	}
@@ -191,7 +192,7 @@ func (o *Outbox[TX]) Run(ctx context.Context, a Admission, fn func(ctx context.C
 // happened inside it, and the transaction goes on as if it had not been called.
 // Errors are those of [Outbox.Run], with ErrClosed for a finished transaction.
 func (o *Outbox[TX]) Join(ctx context.Context, tx TX, a Admission, fn func(ctx context.Context, run *Run) error) (Receipt, error) {
-	r, err := o.admit(a)
+	r, err := o.admit(a, fn != nil)
 	if err != nil {
 		return Receipt{}, err
 	}
@@ -218,8 +219,11 @@ func (o *Outbox[TX]) Join(ctx context.Context, tx TX, a Admission, fn func(ctx c
 }
 
 // admit checks an admission without IO.
-func (o *Outbox[TX]) admit(a Admission) (*Run, error) {
+func (o *Outbox[TX]) admit(a Admission, fn bool) (*Run, error) {
 	var fs faults
+	if !fn {
+		fs.add("fn", "is nil")
+	}
 	if o.authority == nil {
 		fs.add("authority", "is not configured; nothing stands in for it")
 	}

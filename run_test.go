@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/consign-go/consign"
+	"github.com/consign-go/consign/internal/driver/memory"
 )
 
 // onDesk runs a test on every store with a desk of its own.
@@ -165,6 +166,28 @@ func TestFailedRunLeavesNothing(t *testing.T) {
 	})
 }
 
+// Whatever savepoints the operation leaves open, of whatever name, a failed Join
+// undoes it all.
+func TestFailedJoinIsNotMisledBySavepoints(t *testing.T) {
+	onDesk(t, func(t *testing.T, h *host, _ *desk) {
+		tx := h.begin(t)
+		broken := errors.New("broken")
+		_, err := tx.Join(admit, func(context.Context, *consign.Run) error {
+			for _, statement := range []string{triageSQL, "SAVEPOINT consign", "SAVEPOINT consign_part", "SAVEPOINT consign_"} {
+				if err := tx.Exec(statement); err != nil {
+					t.Error(err)
+				}
+			}
+			return broken
+		})
+		if !errors.Is(err, broken) {
+			t.Errorf("join: %v", err)
+		}
+		mustCommit(t, tx)
+		leftNothing(t, h)
+	})
+}
+
 func TestPanicInAnOperationRollsBack(t *testing.T) {
 	onDesk(t, func(t *testing.T, h *host, _ *desk) {
 		func() {
@@ -266,6 +289,10 @@ func TestWorkLimits(t *testing.T) {
 			checkInvalid(t, "empty key", err, "key 0 bytes, limit 1 to 128")
 			_, err = triaged.Enqueue(run, strings.Repeat("k", 129), noticeInput{})
 			checkInvalid(t, "long key", err, "key 129 bytes, limit 1 to 128")
+			_, err = triaged.Enqueue(nil, "k", noticeInput{})
+			checkInvalid(t, "no run", err, "run is not one that Run or Join handed out")
+			_, err = triaged.Enqueue(&consign.Run{}, "k", noticeInput{})
+			checkInvalid(t, "a made-up run", err, "run is not one that Run or Join handed out")
 			_, err = triaged.Enqueue(run, "clé", noticeInput{})
 			checkInvalid(t, "key not ASCII", err, "key byte 2 is not printable ASCII")
 			_, err = consign.Work[noticeInput]{Kind: "é"}.Enqueue(run, "k", noticeInput{})
@@ -344,4 +371,15 @@ func TestWithoutAuthorityNothingRuns(t *testing.T) {
 		})
 		checkInvalid(t, "no authority", err, "authority is not configured")
 	})
+}
+
+func TestRunWithoutAFunctionIsRefused(t *testing.T) {
+	ob, err := consign.New(memory.New(), &consign.Options{Authority: &deskOn[*memory.Tx]{desk: &desk{}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = ob.Run(t.Context(), admit, nil)
+	checkInvalid(t, "run", err, "fn is nil")
+	_, err = ob.Join(t.Context(), nil, admit, nil)
+	checkInvalid(t, "join", err, "fn is nil")
 }

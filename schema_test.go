@@ -44,6 +44,13 @@ func TestSchemaThatDoesNotFitIsRefusedWithAdvice(t *testing.T) {
 				check("enqueue now", err)
 				_, err = h.outbox.Run(t.Context(), admit, func(context.Context, *txn, *consign.Run) error { return nil })
 				check("run", err)
+				_, err = h.outbox.Drain(t.Context(), 0)
+				check("drain", err)
+				_, err = h.outbox.Visit(t.Context(), consign.NewRef())
+				check("visit", err)
+				_, err = h.outbox.Scan(t.Context(), new(queue), 0)
+				check("scan", err)
+				check("serve", h.outbox.Serve(t.Context()))
 				if c.change != "" {
 					if n := stored(t, h); n != 0 {
 						t.Errorf("%d intents were written all the same", n)

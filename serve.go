@@ -1,8 +1,10 @@
 package consign
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"time"
 
 	"github.com/consign-go/consign/internal/dispatch"
@@ -97,13 +99,15 @@ func (c *Channel) served() *dispatch.Served {
 	s.Schedule = dispatch.Schedule{Waits: c.Waits, Jitter: 0.2}
 	s.Deliver = func(ctx context.Context, t *dispatch.Task) error {
 		i := &t.Intent
+		// Copies, so that what a channel does to its bytes reaches no later attempt.
+		request := bytes.Clone(i.Payload)
 		m := Message{
-			ID: Ref{ID(i.Ref)}, Channel: i.Kind, To: i.Address, Payload: json.RawMessage(i.Payload),
+			ID: Ref{ID(i.Ref)}, Channel: i.Kind, To: i.Address, Payload: json.RawMessage(bytes.Clone(i.Payload)),
 			Task: i.Task, Index: i.Index, Subject: i.Subject,
 		}
 		return t.Effect(ctx, i.Digest, func(ctx context.Context, a dispatch.Attempt) error {
 			return deliver(ctx, m, Attempt{
-				Ref: m.ID, Key: a.Key.String(), Request: i.Payload, Digest: i.Digest, Number: a.Number, Generation: a.Generation,
+				Ref: m.ID, Key: a.Key.String(), Request: request, Digest: i.Digest, Number: a.Number, Generation: a.Generation,
 			})
 		})
 	}
@@ -112,13 +116,27 @@ func (c *Channel) served() *dispatch.Served {
 
 // Serve scans, sweeps and delivers until ctx ends, then stops gracefully: nothing
 // new is claimed, what was not started is given back, running effects may end
-// within [Options.Grace], and what is known is written down. It is the recommended
-// host of delivery; call it once, in any number of programs.
-func (o *Outbox[TX]) Serve(ctx context.Context) error { return failure("serve", o.engine.Serve(ctx)) }
+// within [Options.Grace] and are cancelled after it, and what is known is written
+// down, for which it takes up to 11 s more where an effect does not heed its
+// context or the database does not answer. It is the recommended host of delivery;
+// call it once, in any number of programs.
+//
+// Before it begins it returns ErrSchema where the schema does not fit this program
+// and ErrClosed where the database is closed. Any other trouble with the database
+// is waited out, and told to [Options.Observe] as an "error".
+func (o *Outbox[TX]) Serve(ctx context.Context) error {
+	if err := o.checkSchema(ctx); errors.Is(err, ErrSchema) || errors.Is(err, driver.ErrNoSchema) || errors.Is(err, driver.ErrClosed) {
+		return failure("serve", err)
+	}
+	return failure("serve", o.engine.Serve(ctx))
+}
 
 // Visit drives one intent through whatever it is due for. Losing the claim is a
 // result, not an error. An intent that does not exist is ErrNotFound.
 func (o *Outbox[TX]) Visit(ctx context.Context, ref Ref) (Result, error) {
+	if err := o.checkSchema(ctx); err != nil {
+		return Result{}, failure("visit", err)
+	}
 	r, found, err := o.engine.Visit(ctx, driver.ID(ref.ID))
 	if err != nil {
 		return Result{}, failure("visit", err)
@@ -136,6 +154,9 @@ func result(r dispatch.Result) Result {
 // Drain visits up to limit due or expired intents and returns what became of
 // each, in no order. It installs no schedule. limit 0 means 100.
 func (o *Outbox[TX]) Drain(ctx context.Context, limit int) ([]Result, error) {
+	if err := o.checkSchema(ctx); err != nil {
+		return nil, failure("drain", err)
+	}
 	rs, err := o.engine.Drain(ctx, limit)
 	out := make([]Result, len(rs))
 	for i, r := range rs {
@@ -147,6 +168,9 @@ func (o *Outbox[TX]) Drain(ctx context.Context, limit int) ([]Result, error) {
 // Scan pushes the refs of up to limit due or expired intents to q and returns how
 // many. It installs no schedule. limit 0 means 100.
 func (o *Outbox[TX]) Scan(ctx context.Context, q Queue, limit int) (int, error) {
+	if err := o.checkSchema(ctx); err != nil {
+		return 0, failure("scan", err)
+	}
 	n, err := o.engine.Scan(ctx, limit, func(ctx context.Context, ids []driver.ID) error {
 		refs := make([]Ref, len(ids))
 		for i, id := range ids {

@@ -148,6 +148,28 @@ func TestVisitDrainAndScanDriveWhatIsDue(t *testing.T) {
 	})
 }
 
+// What a channel does to the bytes that it was given reaches no later attempt.
+func TestEveryAttemptGetsTheBytesThatWereDigested(t *testing.T) {
+	sent := map[string]int{}
+	spoil := func(_ context.Context, m consign.Message, a consign.Attempt) error {
+		sent[string(a.Request)]++
+		clear(a.Request)
+		clear(m.Payload.(json.RawMessage))
+		return consign.NotSent(errors.New("offline"))
+	}
+	o := consign.Options{Channels: []consign.Channel{{Name: "crm", Waits: []time.Duration{time.Millisecond}, Deliver: spoil}}}
+	onEveryStore(t, o, func(t *testing.T, h *host) {
+		clear(sent)
+		ref := commitMessages(t, h, "crm", 1)[0]
+		if _, err := h.outbox.Visit(t.Context(), ref); err != nil {
+			t.Fatal(err)
+		}
+		if len(sent) != 1 || sent[`{"n":0}`] != 3 {
+			t.Errorf("sent %v, want the stored bytes three times", sent)
+		}
+	})
+}
+
 type queue []consign.Ref
 
 func (q *queue) Push(_ context.Context, refs []consign.Ref) error {

@@ -184,6 +184,9 @@ func (w Work[T]) Enqueue(run *Run, key string, in T) (Ref, error) {
 		return Ref{}, k.err
 	}
 	var fs faults
+	if run == nil || run.keys == nil {
+		fs.add("run", "is not one that Run or Join handed out")
+	}
 	fs.text("key", key, 1, 128)
 	payload, err := canon.Object(in, canon.Limits{Bytes: payloadLimit, Depth: maxDepth})
 	if err != nil {

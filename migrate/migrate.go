@@ -37,7 +37,7 @@ var (
 type Step struct {
 	Version int
 	Name    string
-	Applied time.Time // zero: not applied
+	Applied time.Time // of Status: when it was applied, zero if it was not
 }
 
 // Up applies every step that the database does not have yet and returns those.

@@ -123,8 +123,8 @@ func named(err stated) (constraint, table string) {
 }
 
 func wording(err stated) string {
-	if pg, ok := err.(*pgconn.PgError); ok {
-		return pg.Message
+	if pg, ok := err.(*pgconn.PgError); ok && pg.Where == "" {
+		return pg.Message // with a context it comes from somebody's function, and may quote a row
 	}
 	return "" // what else the text of another driver's error holds is not known
 }

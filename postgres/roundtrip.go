@@ -50,6 +50,11 @@ SELECT set_config('enable_seqscan', 'off', true),
                   CASE current_setting('synchronous_commit') WHEN 'off' THEN 'on' ELSE current_setting('synchronous_commit') END,
                   true)`
 
+// durableSQL is what a transaction needs that the store opens for a caller: what it
+// says was committed must stay committed, whatever the role's default is.
+const durableSQL = `SELECT set_config('synchronous_commit',
+    CASE current_setting('synchronous_commit') WHEN 'off' THEN 'on' ELSE current_setting('synchronous_commit') END, true)`
+
 // write runs one statement in a transaction of its own and returns once it is
 // durable. each is called for every row, while nothing is committed yet: what it
 // collects counts only if write returns nil.

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"encoding/hex"
 	"fmt"
 	"time"
 
@@ -92,25 +93,30 @@ func (t *transaction) SealRun(ctx context.Context, r driver.Run) error {
 	return clean("seal run", err)
 }
 
-// Savepoint begins a part that can be undone alone. Savepoints of one name nest:
-// each function means the innermost that is still open.
+// Savepoint begins a part that can be undone alone. Its name is its own: what the
+// caller's code leaves open inside of it can never be mistaken for it.
 func (t *transaction) Savepoint(ctx context.Context) (driver.Savepoint, error) {
-	if err := t.on.exec(ctx, "SAVEPOINT consign", nil); err != nil {
+	id := driver.NewID()
+	p := savepoint{t.on, "consign_" + hex.EncodeToString(id[:])}
+	if err := t.on.exec(ctx, "SAVEPOINT "+p.name, nil); err != nil {
 		return nil, clean("savepoint", err)
 	}
-	return savepoint{t.on}, nil
+	return p, nil
 }
 
-type savepoint struct{ on session }
+type savepoint struct {
+	on   session
+	name string
+}
 
 func (p savepoint) Release(ctx context.Context) error {
-	return clean("release", p.on.exec(ctx, "RELEASE SAVEPOINT consign", nil))
+	return clean("release", p.on.exec(ctx, "RELEASE SAVEPOINT "+p.name, nil))
 }
 
 func (p savepoint) Rollback(ctx context.Context) error {
-	err := p.on.exec(ctx, "ROLLBACK TO SAVEPOINT consign", nil)
+	err := p.on.exec(ctx, "ROLLBACK TO SAVEPOINT "+p.name, nil)
 	if err == nil {
-		err = p.on.exec(ctx, "RELEASE SAVEPOINT consign", nil)
+		err = p.on.exec(ctx, "RELEASE SAVEPOINT "+p.name, nil)
 	}
 	return clean("roll back", err)
 }
@@ -184,7 +190,7 @@ func (b pgxBound) Join(tx pgx.Tx) driver.Tx {
 
 // Begin opens a transaction.
 func (b pgxBound) Begin(ctx context.Context) (pgx.Tx, driver.Tx, error) {
-	tx, err := b.pool.Begin(ctx)
+	tx, err := b.pool.BeginTx(ctx, pgx.TxOptions{BeginQuery: beginWrite + "; " + durableSQL})
 	if err != nil {
 		return nil, nil, clean("begin", err)
 	}

@@ -52,9 +52,15 @@ func (b sqlBound) Join(tx *sql.Tx) driver.Tx {
 
 // Begin opens a transaction.
 func (b sqlBound) Begin(ctx context.Context) (*sql.Tx, driver.Tx, error) {
-	tx, err := b.db.BeginTx(ctx, nil)
+	tx, err := b.db.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelReadCommitted})
 	if err != nil {
 		return nil, nil, clean("begin", err)
+	}
+	for _, set := range []string{"SET TRANSACTION READ WRITE", durableSQL} {
+		if _, err := tx.ExecContext(ctx, set); err != nil {
+			tx.Rollback()
+			return nil, nil, clean("begin", err)
+		}
 	}
 	return tx, b.Join(tx), nil
 }

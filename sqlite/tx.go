@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"database/sql"
+	"encoding/hex"
 	"errors"
 
 	"github.com/consign-go/consign/internal/driver"
@@ -96,19 +97,20 @@ func (t *tx) release(ctx context.Context, err error) {
 	}
 }
 
-// savepointName is one name for all: SQLite goes back to the latest.
-const savepointName = "consign_part"
-
-// Savepoint begins a part that can be undone alone.
+// Savepoint begins a part that can be undone alone. Its name is its own: what the
+// caller's code leaves open inside of it can never be mistaken for it.
 func (t *tx) Savepoint(ctx context.Context) (driver.Savepoint, error) {
-	if _, err := t.raw.ExecContext(ctx, "SAVEPOINT "+savepointName); err != nil {
+	id := driver.NewID()
+	p := &savepoint{t: t, name: "consign_" + hex.EncodeToString(id[:])}
+	if _, err := t.raw.ExecContext(ctx, "SAVEPOINT "+p.name); err != nil {
 		return nil, t.e.fault("savepoint", err)
 	}
-	return &savepoint{t: t}, nil
+	return p, nil
 }
 
 type savepoint struct {
 	t    *tx
+	name string
 	done bool
 }
 
@@ -126,7 +128,7 @@ func (p *savepoint) end(ctx context.Context, verbs ...string) error {
 	}
 	p.done = true
 	for _, verb := range verbs {
-		if _, err := p.t.raw.ExecContext(ctx, verb+savepointName); err != nil {
+		if _, err := p.t.raw.ExecContext(ctx, verb+p.name); err != nil {
 			return p.t.e.fault("savepoint", err)
 		}
 	}
