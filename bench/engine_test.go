@@ -2,10 +2,12 @@ package bench
 
 import (
 	"context"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/consign-go/consign/internal/canon"
 	"github.com/consign-go/consign/internal/dispatch"
 	"github.com/consign-go/consign/internal/driver"
 	"github.com/consign-go/consign/internal/lifecycle"
@@ -88,15 +90,21 @@ func BenchmarkEngine(b *testing.B) {
 
 // BenchmarkHandler is the part of BenchmarkEngine that is the handler's.
 func BenchmarkHandler(b *testing.B) {
-	store, err := newHollow(1, 0)
-	if err != nil {
-		b.Fatal(err)
-	}
-	a := newAuthority()
-	b.ReportAllocs()
-	for b.Loop() {
-		if _, err := a.request(&store.row.Intent); err != nil {
-			b.Fatal(err)
-		}
+	for _, size := range []int{100, 1500} {
+		b.Run(strconv.Itoa(size), func(b *testing.B) {
+			row, err := newWork(1, size)
+			if err != nil {
+				b.Fatal(err)
+			}
+			a := newAuthority()
+			b.ReportAllocs()
+			for b.Loop() {
+				body, err := a.request(&row.Intent)
+				if err != nil {
+					b.Fatal(err)
+				}
+				canon.Digest(body)
+			}
+		})
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"strings"
 	"syscall"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -22,6 +23,7 @@ type child struct {
 	Config  Config
 	N       int
 	Took    float64 // seconds
+	Text    int64   // KiB of files that are resident at the end: the program's text
 }
 
 // Child drains in a process of its own, whose memory is then its own too. It
@@ -46,9 +48,21 @@ func Child(ctx context.Context) (bool, error) {
 		if err != nil {
 			return err
 		}
-		c.Took = took.Seconds()
+		c.Took, c.Text = took.Seconds(), residentText()
 		return json.NewEncoder(os.Stdout).Encode(c)
 	})
+}
+
+// residentText is how much of the program itself is in memory, in KiB; 0 where the
+// system does not tell. This one has both subjects and SQLite in it.
+func residentText() (kib int64) {
+	raw, _ := os.ReadFile("/proc/self/status")
+	for line := range strings.Lines(string(raw)) {
+		if rest, ok := strings.CutPrefix(line, "RssFile:"); ok {
+			fmt.Sscan(rest, &kib)
+		}
+	}
+	return kib
 }
 
 // memory runs P11 once for one subject: this process enqueues, a child drains.
@@ -58,7 +72,7 @@ func (s *Suite) memory(ctx context.Context, name, subject string) (Sample, error
 	sub := drains(s.Config)[subject]
 	err := s.inPool(ctx, func(pool *pgxpool.Pool) error {
 		var err error
-		if out.Enqueue, err = s.fill(ctx, pool, sub, n); err != nil {
+		if out.Enqueue, err = s.fill(ctx, pool, name, sub, n); err != nil {
 			return err
 		}
 		self, err := os.Executable()
@@ -84,7 +98,8 @@ func (s *Suite) memory(ctx context.Context, name, subject string) (Sample, error
 		if !ok {
 			return fmt.Errorf("this system does not tell the memory of a child")
 		}
-		out.MaxRSS, out.Drain.Seconds, out.PerSec = usage.Maxrss, c.Took, float64(n)/c.Took
+		out.MaxRSS, out.Text = usage.Maxrss, c.Text
+		out.Drain.Seconds, out.PerSec = c.Took, float64(n)/c.Took
 		left, err := sub.left(ctx, pool)
 		if err == nil && left != 0 {
 			err = fmt.Errorf("%d of %d are not completed", left, n)

@@ -25,9 +25,11 @@ type Line struct {
 type figure func(*Sample) float64
 
 func perSecond(s *Sample) float64    { return s.PerSec }
+func perCPUSecond(s *Sample) float64 { return float64(s.N) / (s.Drain.Client + s.Drain.Server) }
 func milliseconds(s *Sample) float64 { return s.Median }
 func enqueued(s *Sample) float64     { return float64(s.N) / s.Enqueue.Seconds }
 func mebibytes(s *Sample) float64    { return float64(s.MaxRSS) / 1024 }
+func mebibytesOwn(s *Sample) float64 { return float64(s.MaxRSS-s.Text) / 1024 }
 func walEach(s *Sample) float64      { return float64(s.Enqueue.WAL+s.Drain.WAL) / float64(s.N) }
 func walEnqueue(s *Sample) float64   { return float64(s.Enqueue.WAL) / float64(s.N) }
 func walDrain(s *Sample) float64     { return float64(s.Drain.WAL) / float64(s.N) }
@@ -44,10 +46,13 @@ type comparison struct {
 
 var comparisons = []comparison{
 	{measure: "P1", what: "work drained, to River", of: perSecond, ours: Work, theirs: River, atLeast: 2.5},
+	{measure: "P1", what: "the same by processor time", of: perCPUSecond, ours: Work, theirs: River},
 	{measure: "P2", what: "messages drained, in process, to River", of: perSecond, ours: Messages, theirs: River, atLeast: 2.5},
 	{measure: "P2", what: "messages drained, on schedule, to River", of: perSecond, ours: MessagesOn, theirs: River, atLeast: 2.5},
+	{measure: "P2", what: "the same by processor time", of: perCPUSecond, ours: MessagesOn, theirs: River},
 	{measure: "P3", what: "work with a large payload, to P1", of: perSecond, ours: WorkLarge, theirs: Work, atLeast: 0.75},
 	{measure: "P4", what: "work, to the floor", of: perSecond, ours: Work, theirs: Floor, atLeast: 0.7},
+	{measure: "P4", what: "the same by processor time", of: perCPUSecond, ours: Work, theirs: Floor},
 	{measure: "P5", what: "WAL of work, enqueue and drain, to River's", of: walEach, ours: Work, theirs: River, atMost: 0.6},
 	{measure: "P5", what: "WAL of a message, in process, to River's", of: walEach, ours: Messages, theirs: River, atMost: 0.6},
 	{measure: "P5", what: "WAL of work, enqueue", of: walEnqueue, ours: Work, unit: "B"},
@@ -60,7 +65,9 @@ var comparisons = []comparison{
 	{measure: "P6", what: "messages enqueued in bulk", of: enqueued, ours: Messages, unit: "/s", atLeast: 60_000},
 	{measure: "P6", what: "River jobs enqueued in bulk", of: enqueued, ours: River, unit: "/s"},
 	{measure: "P10", what: "work drained in SQLite, to River", of: perSecond, ours: WorkLite, theirs: RiverLite, atLeast: 20},
+	{measure: "P10", what: "the same by processor time", of: perCPUSecond, ours: WorkLite, theirs: RiverLite},
 	{measure: "P11", what: "resident memory of the drain", of: mebibytes, ours: WorkMemory, unit: "MiB", atMost: 64},
+	{measure: "P11", what: "the same without program text", of: mebibytesOwn, ours: WorkMemory, unit: "MiB"},
 	{measure: "P11", what: "resident memory of River's", of: mebibytes, ours: RiverMemory, unit: "MiB"},
 	{measure: "P11", what: "work drained there, to River", of: perSecond, ours: WorkMemory, theirs: RiverMemory},
 }

@@ -130,7 +130,8 @@ func (s *Sample) Print(w io.Writer) {
 		fmt.Fprintf(w, " %8.0f/s, median %.3f ms; each: client %.1f us, server %.1f us, WAL %d B\n", s.PerSec, s.Median,
 			each(s.Enqueue.Client), each(s.Enqueue.Server), s.Enqueue.WAL/int64(s.N))
 	case s.MaxRSS > 0:
-		fmt.Fprintf(w, " %8.0f/s, resident %.1f MiB\n", s.PerSec, float64(s.MaxRSS)/1024)
+		fmt.Fprintf(w, " %8.0f/s, resident %.1f MiB, of which %.1f MiB program text\n", s.PerSec, float64(s.MaxRSS)/1024,
+			float64(s.Text)/1024)
 	case s.Enqueue.WAL == 0:
 		fmt.Fprintf(w, " in %7.0f/s (%4.1f us)  out %7.0f/s (%4.1f us)\n",
 			float64(s.N)/s.Enqueue.Seconds, each(s.Enqueue.Client), s.PerSec, each(s.Drain.Client))

@@ -53,6 +53,7 @@ type Sample struct {
 	PerSec  float64 `json:"per_second"`             // drained, or transactions of P6
 	Median  float64 `json:"median_ms,omitempty"`    // of one transaction of P6
 	MaxRSS  int64   `json:"max_rss_kib,omitempty"`  // of the draining process of P11
+	Text    int64   `json:"text_kib,omitempty"`     // of which program text
 	Stopped float64 `json:"stop_seconds,omitempty"` // from the last completion to the end of the engine
 }
 
@@ -120,7 +121,7 @@ func (s *Suite) run(ctx context.Context, name string, sub subject[*pgxpool.Pool]
 	out := Sample{Subject: name, N: n}
 	err := s.inPool(ctx, func(pool *pgxpool.Pool) error {
 		var err error
-		if out.Enqueue, err = s.fill(ctx, pool, sub, n); err != nil {
+		if out.Enqueue, err = s.fill(ctx, pool, name, sub, n); err != nil {
 			return fmt.Errorf("enqueue: %w", err)
 		}
 		return nil
@@ -166,11 +167,15 @@ func (s *Suite) run(ctx context.Context, name string, sub subject[*pgxpool.Pool]
 // statistics and pages without hints to set, for every subject alike; no
 // checkpoint comes between, since the first change of a page after one costs a
 // whole page of write-ahead log.
-func (s *Suite) fill(ctx context.Context, pool *pgxpool.Pool, sub subject[*pgxpool.Pool], n int) (Spent, error) {
+func (s *Suite) fill(ctx context.Context, pool *pgxpool.Pool, name string, sub subject[*pgxpool.Pool], n int) (Spent, error) {
 	if err := sub.reset(ctx, pool); err != nil {
 		return Spent{}, err
 	}
 	if _, err := s.meter.conn.Exec(ctx, "CHECKPOINT"); err != nil {
+		return Spent{}, err
+	}
+	stop, err := s.trace(ctx, name+" enqueue")
+	if err != nil {
 		return Spent{}, err
 	}
 	before, err := s.meter.read(ctx)
@@ -182,6 +187,9 @@ func (s *Suite) fill(ctx context.Context, pool *pgxpool.Pool, sub subject[*pgxpo
 	}
 	after, err := s.meter.read(ctx)
 	if err != nil {
+		return Spent{}, err
+	}
+	if err := stop(); err != nil {
 		return Spent{}, err
 	}
 	_, err = s.meter.conn.Exec(ctx, "VACUUM (ANALYZE)")

@@ -25,7 +25,7 @@ func TestConformanceInMemory(t *testing.T) {
 // The driver takes the write lock as each transaction begins.
 func TestConformanceWithoutWAL(t *testing.T) {
 	conform(t, suite.Library{Driver: "sqlite", DSN: func(path string, _ int) string {
-		return "file:" + path + "?_pragma=synchronous(OFF)&_txlock=immediate"
+		return "file:" + suite.Escaped(path) + "?_pragma=synchronous(OFF)&_txlock=immediate"
 	}}, 1)
 }
 

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	sqldriver "database/sql/driver"
 	"errors"
+	"fmt"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -121,7 +122,7 @@ func TestCommitWithoutAnAnswer(t *testing.T) {
 		{errors.New("database is locked"), false},
 		{errors.New("database or disk is full"), false},
 	} {
-		t.Run(c.err.Error(), func(t *testing.T) {
+		t.Run(fmt.Sprintf("%T %v", c.err, c.err), func(t *testing.T) {
 			commits := false
 			db := modernc.OpenHooked(t, filepath.Join(t.TempDir(), "commit.db"), 1, func(query string, _ []sqldriver.NamedValue) error {
 				if commits && query == "COMMIT" {
@@ -222,7 +223,7 @@ func TestReadOnlyFile(t *testing.T) {
 	writable := modernc.Open(t, path, 1)
 	b, transition := stocked(t, writable)
 	before := dump(t, writable)
-	ro, err := sql.Open("sqlite", "file:"+path+"?mode=ro&_pragma=busy_timeout(5000)")
+	ro, err := sql.Open("sqlite", "file:"+suite.Escaped(path)+"?mode=ro&_pragma=busy_timeout(5000)")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -242,92 +243,6 @@ func TestReadOnlyFile(t *testing.T) {
 		t.Error("rows changed")
 	}
 	claim(t, b, asking(100))
-}
-
-// TestWriterThatReadFirst: a transaction of the program that has read before another
-// connection wrote can never write, and is told how to avoid that.
-func TestWriterThatReadFirst(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "snapshot.db")
-	db := modernc.Open(t, path, 2)
-	b := suite.Migrated(t, db, "").Driver(driver.Key{})
-	tx, err := db.BeginTx(t.Context(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer tx.Rollback()
-	var n int
-	if err := tx.QueryRow("SELECT count(*) FROM consign_intent").Scan(&n); err != nil {
-		t.Fatal(err)
-	}
-	store(t, b, message())
-	begun := time.Now()
-	err = b.Join(tx).Insert(t.Context(), messages(1))
-	if err == nil || !strings.Contains(err.Error(), "_txlock=immediate") {
-		t.Errorf("%v, want the advice", err)
-	}
-	if spent := time.Since(begun); spent > 3*time.Second {
-		t.Errorf("it took %s to find out what waiting cannot mend", spent)
-	}
-	// In a transaction of the store's own that cannot happen.
-	raw, own, err := b.Begin(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := raw.QueryRow("SELECT count(*) FROM consign_intent").Scan(&n); err != nil || n != 1 {
-		t.Errorf("%d intents: %v", n, err)
-	}
-	impatient := modernc.Open(t, path, 1)
-	if _, err := impatient.Exec("PRAGMA busy_timeout = 0"); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := impatient.Exec("DELETE FROM consign_intent"); err == nil || !strings.Contains(err.Error(), "locked") {
-		t.Errorf("another connection could write: %v", err)
-	}
-	if err := own.Insert(t.Context(), messages(1)); err != nil {
-		t.Error(err)
-	}
-	if err := own.Commit(t.Context()); err != nil {
-		t.Error(err)
-	}
-}
-
-// TestEnqueueWaitsForItsTurn: the first write of a program's transaction waits for
-// another writer, though the program has set no busy timeout.
-func TestEnqueueWaitsForItsTurn(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "turn.db")
-	tried := make(chan struct{}, 1000)
-	db := modernc.OpenDSN(t, modernc.DSN(path, 0), 1, func(query string, _ []sqldriver.NamedValue) error {
-		if strings.HasPrefix(query, "SAVEPOINT") {
-			tried <- struct{}{}
-		}
-		return nil
-	})
-	b := suite.Migrated(t, db, "").Driver(driver.Key{})
-	other := modernc.Open(t, path, 1)
-	if _, err := other.Exec("BEGIN IMMEDIATE"); err != nil {
-		t.Fatal(err)
-	}
-	tx, err := db.BeginTx(t.Context(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	done := make(chan error)
-	go func() { done <- b.Join(tx).Insert(t.Context(), messages(3)) }()
-	for range 3 { // it has tried, in vain, and again
-		<-tried
-	}
-	if _, err := other.Exec("COMMIT"); err != nil {
-		t.Fatal(err)
-	}
-	if err := <-done; err != nil {
-		t.Fatal(err)
-	}
-	if err := tx.Commit(); err != nil {
-		t.Fatal(err)
-	}
-	if got := claim(t, b, asking(10)); len(got) != 3 {
-		t.Errorf("claimed %d, want 3", len(got))
-	}
 }
 
 // TestOneConnectionIsEnoughOrSaysSo: a call that needs a second connection of a pool

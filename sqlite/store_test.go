@@ -23,7 +23,7 @@ import (
 var modernc = suite.Library{
 	Driver: "sqlite",
 	DSN: func(path string, busy int) string {
-		return fmt.Sprintf("file:%s?_pragma=busy_timeout(%d)&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)", path, busy)
+		return fmt.Sprintf("file:%s?_pragma=busy_timeout(%d)&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)", suite.Escaped(path), busy)
 	},
 }
 
@@ -181,7 +181,7 @@ func TestAdvice(t *testing.T) {
 		return strings.Join(list, "\n")
 	}
 	path := filepath.Join(t.TempDir(), "advice.db")
-	bad := advice("file:" + path + "?_pragma=encoding('UTF-16')&_pragma=synchronous(1)")
+	bad := advice("file:" + suite.Escaped(path) + "?_pragma=encoding('UTF-16')&_pragma=synchronous(1)")
 	for _, word := range []string{"encoding is UTF-16", "journal_mode is delete", "synchronous is 1", "busy_timeout is 0"} {
 		if !strings.Contains(bad, word) {
 			t.Errorf("no advice about %q in\n%s", word, bad)

@@ -155,6 +155,8 @@ func useEverything(t testing.TB, b driver.Bound[*sql.Tx]) {
 	_, err = b.Held(ctx, r)
 	ok(err)
 	claim(t, b, asking(100))
+	claim(t, b, asking(100)) // finds nothing
+	claim(t, b, asking(100)) // looks before it takes the lock
 	apply(t, b, lifecycle.EvStart, refs[:30]...)
 	apply(t, b, lifecycle.EvStart, subject[0])
 	apply(t, b, lifecycle.EvRefused, refs[0])

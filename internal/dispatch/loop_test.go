@@ -219,6 +219,25 @@ func TestLoopWaitsNoLongerThanItsLeaseHasRoomFor(t *testing.T) {
 	})
 }
 
+// A loop whose lease has no room left for another attempt ends as interrupted, and
+// not as a message that nobody drives.
+func TestLoopWithoutRoomForAnotherAttemptIsInterrupted(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		ref := r.enqueue(loop, 1)[0]
+		stop := r.serve(r.engine(r.servedBy(loop, func(ctx context.Context, t *Task, a Attempt) error {
+			time.Sleep(45 * time.Second) // it ignores its context
+			r.far.script(refuse)
+			return r.far.receive(ctx, t, a)
+		})))
+		r.settled(50*time.Second, ref)
+		stop()
+		r.is(ref, lifecycle.Failed, lifecycle.Interrupted, false)
+		if len(r.far.log) != 1 || !slices.Equal(r.log(ref), []string{"refused"}) {
+			r.Errorf("sent %d times, log %v", len(r.far.log), r.log(ref))
+		}
+	})
+}
+
 // Loops that wait are bounded too: what cannot be held is not claimed.
 func TestParkedLoopsAreBounded(t *testing.T) {
 	inBubble(t, func(r *rig) {

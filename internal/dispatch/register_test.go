@@ -75,8 +75,8 @@ func TestProgramsNeverStopEachOthersIntents(t *testing.T) {
 		mine, theirs := kinds[2], kinds[0]
 		r.far.takes = 19 * time.Second
 		one := r.serve(New(Config{Store: r.store, Registry: r.store, Workers: 1, Served: []*Served{r.served(theirs)}}))
-		other := r.serve(r.program(r.served(mine)))
-		refs := r.enqueue(theirs, 100) // over half an hour of work
+		other := r.serve(New(Config{Store: r.store, Registry: r.store, Unserved: 2 * time.Minute, Served: []*Served{r.served(mine)}}))
+		refs := r.enqueue(theirs, 20) // over six minutes of work
 		r.settled(time.Hour, refs...)
 		for _, ref := range refs {
 			r.is(ref, lifecycle.Succeeded, "", false)
@@ -196,8 +196,10 @@ func TestProgramNeverStopsItsOwnIntents(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		k := kinds[2]
 		r.far.takes = 19 * time.Second
-		refs := r.enqueue(k, 100)
-		stop := r.serve(New(Config{Store: r.store, Registry: forgetful{r.store}, Workers: 1, Served: []*Served{r.served(k)}}))
+		refs := r.enqueue(k, 20)
+		stop := r.serve(New(Config{
+			Store: r.store, Registry: forgetful{r.store}, Workers: 1, Unserved: 2 * time.Minute, Served: []*Served{r.served(k)},
+		}))
 		r.settled(time.Hour, refs...)
 		stop()
 		for _, ref := range refs {

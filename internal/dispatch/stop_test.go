@@ -69,6 +69,9 @@ func TestClaimDuringTheStopIsGivenBack(t *testing.T) {
 			out, err := r.store.Claim(ctx, req)
 			stopping()
 			time.Sleep(time.Second)
+			if ctx.Err() != nil {
+				r.Error("the claim was cut off by the stop: what it took would be held until its lease ends")
+			}
 			return out, err
 		}
 		ctx, cancel := context.WithCancel(context.Background())

@@ -14,7 +14,7 @@ import (
 var mattn = suite.Library{
 	Driver: "sqlite3",
 	DSN: func(path string, busy int) string {
-		return fmt.Sprintf("file:%s?_busy_timeout=%d&_journal_mode=WAL&_synchronous=FULL", path, busy)
+		return fmt.Sprintf("file:%s?_busy_timeout=%d&_journal_mode=WAL&_synchronous=FULL", suite.Escaped(path), busy)
 	},
 }
 
@@ -37,3 +37,5 @@ func TestHistoriesAgreeWithMemory(t *testing.T) {
 func TestViewsOnlyRead(t *testing.T) { suite.Views(t, mattn) }
 
 func TestClockIsTheDatabases(t *testing.T) { suite.Clock(t, mattn) }
+
+func TestLocks(t *testing.T) { suite.Locks(t, mattn) }

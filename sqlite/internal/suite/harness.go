@@ -7,6 +7,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"net/url"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -28,6 +29,9 @@ type Library struct {
 	// synchronous=FULL and the busy timeout in milliseconds.
 	DSN func(path string, busy int) string
 }
+
+// Escaped is path as it goes into a URI: the name of a test may have marks in it.
+func Escaped(path string) string { return (&url.URL{Path: path}).EscapedPath() }
 
 // Open opens the file at path with a pool of conns connections, 0 for no limit.
 func (l Library) Open(t testing.TB, path string, conns int) *sql.DB {

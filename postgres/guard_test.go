@@ -1,0 +1,59 @@
+package postgres
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/consign-go/consign/internal/lifecycle"
+)
+
+// TestCodesAreAClosedSet: the table takes every code that a delivery can have, and
+// no other.
+func TestCodesAreAClosedSet(t *testing.T) {
+	d := open(t)
+	n := message("mail", webhook, 100)
+	d.insert(t, n)
+	reported := []lifecycle.Code{lifecycle.Fenced, lifecycle.AuthorityMissing, lifecycle.EffectCalledTwice}
+	for _, code := range append(slices.Clone(lifecycle.Codes), "", "NO_SUCH_CODE", "rejected") {
+		_, err := d.pool.Exec(t.Context(), d.expand("UPDATE {s}delivery SET code = $2 WHERE ref = $1"), n.Ref.String(), string(code))
+		want := slices.Contains(lifecycle.Codes, code) && !slices.Contains(reported, code)
+		if (err == nil) != want {
+			t.Errorf("code %q is stored: %v, want %v (%v)", code, err == nil, want, err)
+		}
+	}
+}
+
+// TestAuditIsAppendOnly: what was noted is never changed.
+func TestAuditIsAppendOnly(t *testing.T) {
+	d := open(t)
+	d.exec(t, "INSERT INTO {s}audit (at, made_by, action) VALUES (now(), 'user:1', 'run')")
+	for _, set := range []string{"made_by = 'user:2'", "action = 'cancel'", "at = now()", "reason = 'because'"} {
+		if _, err := d.pool.Exec(t.Context(), d.expand("UPDATE {s}audit SET ")+set); err == nil {
+			t.Errorf("%s was accepted", set)
+		}
+	}
+}
+
+// TestWordsForPeople: the view spells every number out.
+func TestWordsForPeople(t *testing.T) {
+	d := open(t)
+	n := message("mail", webhook, 100)
+	d.insert(t, n)
+	got := one[string](t, d, "SELECT profile || ' ' || kind || ' ' || status FROM {s}delivery_words WHERE ref = $1", n.Ref.String())
+	if got != "message mail pending" {
+		t.Errorf("the view says %q", got)
+	}
+	words := one[[]string](t, d, `SELECT array_agg(pg_get_viewdef('{s}delivery_words'::regclass) LIKE '%' || w || '%' AND w <> ''
+		ORDER BY w)::text[] FROM unnest($1::text[]) w`, names(lifecycle.Statuses))
+	if slices.Contains(words, "false") {
+		t.Errorf("the view lacks a status: %v", words)
+	}
+}
+
+func names(statuses []lifecycle.Status) []string {
+	var out []string
+	for _, s := range statuses {
+		out = append(out, s.String())
+	}
+	return out
+}
