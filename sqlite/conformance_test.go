@@ -34,3 +34,5 @@ func TestHistoriesAgreeWithMemory(t *testing.T) {
 	var h drivertest.Harness[*sql.Tx] = suite.Harness(t, db, s, false)
 	drivertest.Histories(t, drivertest.Memory(), h, 40)
 }
+
+func TestClockIsTheDatabases(t *testing.T) { suite.Clock(t, modernc) }

@@ -8,6 +8,4 @@ import (
 
 func TestViewsOnlyRead(t *testing.T) { suite.Views(t, modernc) }
 
-func TestClockIsTheDatabases(t *testing.T) { suite.Clock(t, modernc) }
-
 func TestLocks(t *testing.T) { suite.Locks(t, modernc) }
