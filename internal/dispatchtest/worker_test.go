@@ -15,6 +15,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"os/signal"
 	"strconv"
 	"sync"
 	"syscall"
@@ -255,11 +256,13 @@ func (w *watched) at(ref driver.ID, point string) {
 		w.gate.Lock()
 		defer w.gate.Unlock()
 	}
+	resumed := make(chan os.Signal, 1)
+	signal.Notify(resumed, syscall.SIGCONT)
+	defer signal.Stop(resumed)
 	syscall.Kill(os.Getpid(), w.trouble.Sig)
-	if w.trouble.Sig == syscall.SIGKILL {
-		select {}
-	}
-	time.Sleep(time.Millisecond) // the signal may take effect a moment after the call
+	// The signal may take effect a while after the call. Only SIGCONT tells that it
+	// has; until then no call may begin.
+	<-resumed
 	close(w.over)
 }
 
