@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"time"
 
@@ -37,8 +38,11 @@ type transaction struct {
 // would fail where it is missing, and take the caller's transaction with it.
 const migrationsSQL = `SELECT to_regclass('{s}migration') IS NOT NULL`
 
-// listedSQL reads what the list says.
-const listedSQL = `SELECT COALESCE(max(version), 0), COALESCE(max(oldest), 0) FROM {s}migration`
+// listedSQL reads what the list says, and a setting under which the array literals
+// that database/sql sends would store the word NULL for what is absent.
+const listedSQL = `SELECT COALESCE(max(version), 0), COALESCE(max(oldest), 0), current_setting('array_nulls') FROM {s}migration`
+
+var errArrayNulls = errors.New("array_nulls is off on this connection, a setting for PostgreSQL before 8.2; turn it on")
 
 // Schema returns the schema's version.
 func (t *transaction) Schema(ctx context.Context) (driver.Schema, error) {
@@ -49,7 +53,11 @@ func (t *transaction) Schema(ctx context.Context) (driver.Schema, error) {
 		err = driver.ErrNoSchema
 	}
 	if err == nil {
-		err = t.on.query(ctx, t.e.q.listed, nil, func(scan scanFunc) error { return scan(&s.Version, &s.Oldest) })
+		var arrayNulls string
+		err = t.on.query(ctx, t.e.q.listed, nil, func(scan scanFunc) error { return scan(&s.Version, &s.Oldest, &arrayNulls) })
+		if err == nil && arrayNulls == "off" {
+			err = errArrayNulls
+		}
 	}
 	return s, clean("schema", err)
 }
