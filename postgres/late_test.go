@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"strconv"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -24,6 +25,8 @@ const patience = time.Minute
 // behind returns a proxy in front of the server, a store that goes through it on
 // one connection, and what cuts that connection on the client's side. (pgx leaves
 // it open for a while when a call is given up, in case the server still answers.)
+// There is never a second connection: over one, pgx asks the server to cancel what
+// was given up, which may arrive after the late bytes and undo what they do.
 func behind(t *testing.T, d *database) (p *fault.Proxy, s *Store, cut func()) {
 	t.Helper()
 	c := d.pool.Config().ConnConfig
@@ -32,12 +35,13 @@ func behind(t *testing.T, d *database) (p *fault.Proxy, s *Store, cut func()) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { p.Close() })
-	var dialled net.Conn
+	var dialled atomic.Pointer[net.Conn]
 	pool := pgtest.Pool(t, connections(1), func(c *pgxpool.Config) {
 		c.ConnConfig.DialFunc = func(ctx context.Context, network, address string) (conn net.Conn, err error) {
 			conn, err = new(net.Dialer).DialContext(ctx, network, address)
-			if dialled == nil {
-				dialled = conn
+			if err == nil && !dialled.CompareAndSwap(nil, &conn) {
+				conn.Close()
+				return nil, errors.New("the test allows one connection")
 			}
 			return conn, err
 		}
@@ -55,7 +59,7 @@ func behind(t *testing.T, d *database) (p *fault.Proxy, s *Store, cut func()) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return p, s, func() { dialled.Close() }
+	return p, s, func() { (*dialled.Load()).Close() }
 }
 
 // whole is a delivery with everything that says whether it was touched: its
