@@ -28,6 +28,8 @@ func Run[TX any](t *testing.T, open func(t *testing.T) Harness[TX]) {
 		{"Walk", walkTests[TX]()},
 		{"Erase", eraseTests[TX]()},
 		{"Prune", pruneTests[TX]()},
+		{"Act", actTests[TX]()},
+		{"Desk", deskTests[TX]()},
 		{"View", viewTests[TX]()},
 		{"Run", runTests[TX]()},
 		{"Registry", registryTests[TX]()},

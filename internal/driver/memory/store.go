@@ -110,6 +110,7 @@ type tables struct {
 	keys        map[string]driver.ID // unique keys, and the row that has each
 	own         map[string]string    // the caller's rows
 	programs    map[driver.ID]program
+	pauses      map[pauseKey]driver.Pause
 	pruned      int
 }
 
@@ -124,6 +125,7 @@ func (t *tables) reset() {
 		keys:       map[string]driver.ID{},
 		own:        map[string]string{},
 		programs:   map[driver.ID]program{},
+		pauses:     map[pauseKey]driver.Pause{},
 	}
 }
 
@@ -167,9 +169,10 @@ type run struct {
 
 // audit is a row of the audit table.
 type audit struct {
-	at             time.Time
-	madeBy, action string
-	run            driver.ID
+	at                    time.Time
+	madeBy, action        string
+	ref, run              driver.ID
+	reason, before, after string
 }
 
 // resolution is a row of the resolution table.
@@ -178,6 +181,12 @@ type resolution struct {
 	at                  time.Time
 	outcome, source     int
 	madeBy, evidence    string
+}
+
+// pauseKey is the primary key of the pause table.
+type pauseKey struct {
+	profile lifecycle.Profile
+	kind    string
 }
 
 // approval is a row of the approval table, as far as an erasure touches it.
