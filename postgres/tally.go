@@ -11,7 +11,9 @@ import (
 )
 
 // Counts look at a bounded part of an index each: of every group one row more than
-// is counted, which says whether there are others.
+// is counted, which says whether there are others. What does not count (what was
+// erased, or waits in review and is no loop) is looked at too, or much of it could
+// make a count long.
 const (
 	tallyOpenSQL = `
 SELECT r.route, t.status, count(*), count(*) FILTER (WHERE t.place > $2::bigint)
@@ -29,33 +31,33 @@ CROSS JOIN LATERAL (
 GROUP BY r.route, t.status`
 
 	tallyEndedSQL = `
-SELECT t.route, s.profile, s.terminal, count(*), count(*) FILTER (WHERE t.place > $3::bigint)
+SELECT t.route, s.profile, s.terminal, t.counts, count(*), count(*) FILTER (WHERE t.place > $3::bigint)
 FROM unnest($1::smallint[], $2::smallint[]) AS s(profile, terminal)
 CROSS JOIN LATERAL (
-    SELECT d.route, row_number() OVER () AS place
+    SELECT d.route, d.counts, row_number() OVER () AS place
     FROM (
-        SELECT route
+        SELECT route, erased_at IS NULL AS counts
         FROM {s}delivery
-        WHERE profile = s.profile AND terminal = s.terminal AND erased_at IS NULL
+        WHERE profile = s.profile AND terminal = s.terminal
         ORDER BY created_at DESC, ref DESC
         LIMIT $3::bigint + 1
     ) d
 ) t
-GROUP BY t.route, s.profile, s.terminal`
+GROUP BY t.route, s.profile, s.terminal, t.counts`
 
 	tallyLoopsSQL = `
-SELECT t.route, count(*), count(*) FILTER (WHERE t.place > $1::bigint)
+SELECT t.route, t.counts, count(*), count(*) FILTER (WHERE t.place > $1::bigint)
 FROM (
-    SELECT d.route, row_number() OVER () AS place
+    SELECT d.route, d.counts, row_number() OVER () AS place
     FROM (
-        SELECT route
+        SELECT route, status = 2 AS counts
         FROM {s}delivery
-        WHERE review_at IS NOT NULL AND status = 2
+        WHERE review_at IS NOT NULL
         ORDER BY review_at, ref
         LIMIT $1::bigint + 1
     ) d
 ) t
-GROUP BY t.route`
+GROUP BY t.route, t.counts`
 
 	waitingSQL = `
 SELECT count(*), min(d.review_at)
@@ -86,51 +88,60 @@ func (e *engine) Tallies(ctx context.Context, limit int) ([]driver.Tally, error)
 			}
 		}
 	}
-	var out []driver.Tally
-	capped := map[driver.Tally]bool{} // by what is looked through together
-	add := func(t, group driver.Tally, over int64) {
-		capped[group] = capped[group] || over > 0
-		if t.N -= int(over); t.N > 0 {
-			out = append(out, t)
-		}
-	}
+	c := counting{capped: map[driver.Tally]bool{}}
+	var n, over int64
 	var route string
-	var over int64
-	t := driver.Tally{}
+	var counts bool
 	if len(routes) > 0 {
 		err = e.read(ctx, "tally open", e.q.tallyOpen, []any{routes, int64(limit)}, func(rows pgx.Rows) error {
-			t = driver.Tally{Among: driver.Open}
-			err := rows.Scan(&route, (*small[lifecycle.Status])(&t.Status), (*whole)(&t.N), &over)
-			t.Profile, t.Kind = driver.KindOf(route)
-			add(t, groupOf(&t), over)
+			t := driver.Tally{Among: driver.Open}
+			err := rows.Scan(&route, (*small[lifecycle.Status])(&t.Status), &n, &over)
+			c.add(t, route, true, n, over)
 			return err
 		})
 	}
 	if err == nil {
 		err = e.read(ctx, "tally ended", e.q.tallyEnded, []any{profiles, ends, int64(limit)}, func(rows pgx.Rows) error {
-			t = driver.Tally{Among: driver.Ended}
-			err := rows.Scan(&route, (*small[lifecycle.Profile])(&t.Profile), (*small[lifecycle.Status])(&t.Status), (*whole)(&t.N), &over)
-			_, t.Kind = driver.KindOf(route)
-			add(t, groupOf(&t), over)
+			t := driver.Tally{Among: driver.Ended}
+			err := rows.Scan(&route, (*small[lifecycle.Profile])(&t.Profile), (*small[lifecycle.Status])(&t.Status), &counts, &n, &over)
+			c.add(t, route, counts, n, over)
 			return err
 		})
 	}
 	if err == nil {
 		err = e.read(ctx, "tally in process", e.q.tallyLoops, []any{int64(limit)}, func(rows pgx.Rows) error {
-			t = driver.Tally{Among: driver.InProcess, Status: lifecycle.Delivering}
-			err := rows.Scan(&route, (*whole)(&t.N), &over)
-			t.Profile, t.Kind = driver.KindOf(route)
-			add(t, groupOf(&t), over)
+			err := rows.Scan(&route, &counts, &n, &over)
+			c.add(driver.Tally{Among: driver.InProcess, Status: lifecycle.Delivering}, route, counts, n, over)
 			return err
 		})
 	}
 	if err != nil {
 		return nil, err
 	}
-	for i := range out {
-		out[i].Capped = capped[groupOf(&out[i])]
+	return c.tallies(), nil
+}
+
+// counting puts counts together.
+type counting struct {
+	list   []driver.Tally
+	capped map[driver.Tally]bool // by what was looked through together
+}
+
+// add adds n deliveries, of which over are beyond the limit.
+func (c *counting) add(t driver.Tally, route string, counts bool, n, over int64) {
+	t.Profile, t.Kind = driver.KindOf(route)
+	group := groupOf(&t)
+	c.capped[group] = c.capped[group] || over > 0
+	if t.N = int(n - over); t.N > 0 && counts {
+		c.list = append(c.list, t)
 	}
-	return out, nil
+}
+
+func (c *counting) tallies() []driver.Tally {
+	for i := range c.list {
+		c.list[i].Capped = c.capped[groupOf(&c.list[i])]
+	}
+	return c.list
 }
 
 // groupOf is what t was looked through together with.

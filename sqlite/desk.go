@@ -127,20 +127,22 @@ func (e *engine) Walk(ctx context.Context, r driver.WalkRequest) (found []driver
 	return found, next, err
 }
 
-const chainUpSQL = `WITH RECURSIVE c(ref, predecessor, link) AS (
-    SELECT i.ref, i.predecessor, i.link FROM {s}intent i INDEXED BY sqlite_autoindex_{s}intent_1 WHERE i.ref = ?
+const (
+	chainUpSQL = `WITH RECURSIVE v(ref, predecessor, link) AS (
+    SELECT n.ref, n.predecessor, n.link FROM {s}intent n INDEXED BY sqlite_autoindex_{s}intent_1 WHERE n.ref = ?
     UNION ALL
-    SELECT i.ref, i.predecessor, i.link
-    FROM c CROSS JOIN {s}intent i INDEXED BY sqlite_autoindex_{s}intent_1 ON i.ref = c.predecessor
-) SELECT ref, predecessor, link FROM c`
+    SELECT n.ref, n.predecessor, n.link
+    FROM v CROSS JOIN {s}intent n INDEXED BY sqlite_autoindex_{s}intent_1 ON n.ref = v.predecessor
+) SELECT ref, predecessor, link FROM v`
 
-const chainDownSQL = `WITH RECURSIVE c(ref, predecessor, link) AS (
-    SELECT i.ref, i.predecessor, i.link FROM {s}intent i INDEXED BY {i}intent_predecessor
-    WHERE i.predecessor IS NOT NULL AND i.predecessor = ?
+	chainDownSQL = `WITH RECURSIVE v(ref, predecessor, link) AS (
+    SELECT n.ref, n.predecessor, n.link FROM {s}intent n INDEXED BY {i}intent_predecessor
+    WHERE n.predecessor IS NOT NULL AND n.predecessor = ?
     UNION ALL
-    SELECT i.ref, i.predecessor, i.link
-    FROM c CROSS JOIN {s}intent i INDEXED BY {i}intent_predecessor ON i.predecessor IS NOT NULL AND i.predecessor = c.ref
-) SELECT ref, predecessor, link FROM c`
+    SELECT n.ref, n.predecessor, n.link
+    FROM v CROSS JOIN {s}intent n INDEXED BY {i}intent_predecessor ON n.predecessor IS NOT NULL AND n.predecessor = v.ref
+) SELECT ref, predecessor, link FROM v`
+)
 
 // Chains follows predecessors and successors.
 func (e *engine) Chains(ctx context.Context, refs []driver.ID) ([]driver.Chained, error) {

@@ -8,25 +8,26 @@ import (
 )
 
 // Counts look at a bounded part of an index each. One row more than is counted says
-// whether there are others.
+// whether there are others. What does not count (what was erased, or waits in review
+// and is no loop) is looked at too, or much of it could make a count long.
 const (
-	tallyOpenSQL = `SELECT t.status, count(*), sum(t.place > ?1) FROM (
+	tallyOpenSQL = `SELECT t.status, true, count(*), sum(t.place > ?1) FROM (
     SELECT d.status, row_number() OVER () AS place FROM {s}delivery d INDEXED BY {i}delivery_due
     WHERE d.route = ?2 AND d.due_at IS NOT NULL LIMIT ?1 + 1
 ) t GROUP BY t.status`
 
-	tallyEndedSQL = `SELECT t.route, count(*), sum(t.place > ?1) FROM (
-    SELECT d.route, row_number() OVER () AS place FROM (
-        SELECT d.route FROM {s}delivery d INDEXED BY {i}delivery_terminal
-        WHERE d.profile = ?2 AND d.terminal = ?3 AND d.erased_at IS NULL
+	tallyEndedSQL = `SELECT t.route, t.counts, count(*), sum(t.place > ?1) FROM (
+    SELECT d.route, d.counts, row_number() OVER () AS place FROM (
+        SELECT d.route, d.erased_at IS NULL AS counts FROM {s}delivery d INDEXED BY {i}delivery_terminal
+        WHERE d.profile = ?2 AND d.terminal = ?3
         ORDER BY d.created_at DESC, d.ref DESC LIMIT ?1 + 1
     ) d
-) t GROUP BY t.route`
+) t GROUP BY t.route, t.counts`
 
-	tallyLoopsSQL = `SELECT t.route, count(*), sum(t.place > ?1) FROM (
-    SELECT d.route, row_number() OVER () AS place FROM {s}delivery d INDEXED BY {i}delivery_review
-    WHERE d.review_at IS NOT NULL AND d.status = 2 LIMIT ?1 + 1
-) t GROUP BY t.route`
+	tallyLoopsSQL = `SELECT t.route, t.counts, count(*), sum(t.place > ?1) FROM (
+    SELECT d.route, d.status = 2 AS counts, row_number() OVER () AS place FROM {s}delivery d INDEXED BY {i}delivery_review
+    WHERE d.review_at IS NOT NULL LIMIT ?1 + 1
+) t GROUP BY t.route, t.counts`
 
 	waitingSQL = `SELECT count(*), min(t.review_at) FROM (
     SELECT d.review_at FROM {s}delivery d INDEXED BY {i}delivery_review
@@ -78,11 +79,11 @@ func (e *engine) Tallies(ctx context.Context, limit int) ([]driver.Tally, error)
 func (s *session) tally(ctx context.Context, out *[]driver.Tally, statement string, args []any, of func(v any) driver.Tally) error {
 	var groups []driver.Tally
 	capped := false
-	err := s.query(ctx, statement, args, 3, func(v []any) (bool, error) {
-		t, over := of(v[0]), whole(v[2])
-		t.N = int(whole(v[1]) - over)
+	err := s.query(ctx, statement, args, 4, func(v []any) (bool, error) {
+		t, over := of(v[0]), whole(v[3])
+		t.N = int(whole(v[2]) - over)
 		capped = capped || over > 0
-		if t.N > 0 {
+		if t.N > 0 && whole(v[1]) == 1 {
 			groups = append(groups, t)
 		}
 		return true, nil

@@ -207,14 +207,15 @@ func deskSubject[TX any](b *bench[TX]) {
 }
 
 func deskTallies[TX any](b *bench[TX]) {
+	b.ended(1, about("customer:1"))
+	b.erase("customer:1")
+	b.shift(time.Minute)
 	mail := b.insert(b.message("mail"), b.message("mail"), b.message("mail"))
 	b.take(mail[0])
 	b.insert(b.work("triaged"))
 	b.ended(4)
 	b.inReview()
 	b.inFlight(b.message("loop", under(looped)))
-	b.ended(1, about("customer:1"))
-	b.erase("customer:1")
 	count := func(limit int) string {
 		list, err := b.desk().Tallies(b.ctx, limit)
 		b.ok("tallies", err)

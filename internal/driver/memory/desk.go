@@ -102,22 +102,23 @@ func (s *Store) Tallies(ctx context.Context, limit int) ([]driver.Tally, error) 
 			out = append(out, tallied(driver.Open, rows, limit)...)
 		}
 		ends := map[lifecycle.State][]*delivery{}
-		var loops []*delivery
+		var review []*delivery
 		for _, d := range s.rows.deliveries {
-			switch {
-			case d.state.Erased:
-			case d.state.Status.Terminal():
+			if d.state.Status.Terminal() {
 				key := lifecycle.State{Profile: d.state.Profile, Status: d.state.Status}
 				ends[key] = append(ends[key], d)
-			case d.dueAt.IsZero() && !d.reviewAt.IsZero():
-				loops = append(loops, d)
 			}
 		}
 		for _, rows := range ends {
-			slices.SortFunc(rows, func(a, b *delivery) int { return b.createdAt.Compare(a.createdAt) })
+			slices.SortFunc(rows, func(a, b *delivery) int {
+				return cmp.Or(b.createdAt.Compare(a.createdAt), bytes.Compare(b.ref[:], a.ref[:]))
+			})
 			out = append(out, tallied(driver.Ended, rows, limit)...)
 		}
-		out = append(out, tallied(driver.InProcess, loops, limit)...)
+		for _, p := range s.rows.reviews() {
+			review = append(review, s.rows.deliveries[p.Ref])
+		}
+		out = append(out, tallied(driver.InProcess, review, limit)...)
 		return nil
 	})
 	return out, err
@@ -128,6 +129,9 @@ func tallied(among driver.Among, rows []*delivery, limit int) []driver.Tally {
 	counts := map[driver.Tally]int{}
 	capped := len(rows) > limit
 	for _, d := range rows[:min(limit, len(rows))] {
+		if d.state.Erased || among == driver.InProcess && d.state.Status != lifecycle.Delivering {
+			continue
+		}
 		p, kind := driver.KindOf(d.route)
 		counts[driver.Tally{Among: among, Profile: p, Status: d.state.Status, Kind: kind, Capped: capped}]++
 	}
