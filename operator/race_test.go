@@ -25,15 +25,32 @@ type far struct {
 
 func newFar() *far { return &far{sent: map[string]int{}, seen: make(chan string, 1000)} }
 
-func (f *far) deliver(_ context.Context, _ consign.Message, a consign.Attempt) error {
+func (f *far) deliver(ctx context.Context, _ consign.Message, a consign.Attempt) error {
 	f.mu.Lock()
 	f.sent[a.Key]++
 	f.mu.Unlock()
 	f.seen <- a.Key
-	if f.hold != nil {
-		<-f.hold
+	if f.hold == nil {
+		return nil
 	}
-	return nil
+	select {
+	case <-f.hold:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// next is the key of the next request that the far side sees.
+func (f *far) next(h *host) string {
+	h.Helper()
+	select {
+	case key := <-f.seen:
+		return key
+	case <-h.ctx.Done():
+		h.Fatal("nothing is sent")
+		return ""
+	}
 }
 
 func (f *far) times(key string) int {
@@ -150,7 +167,7 @@ func TestEraseRacesASettle(t *testing.T) {
 			Channel: "mail", To: secret, Subject: "customer:1", Payload: map[string]any{"text": secret},
 		})
 		h.ok(err)
-		<-f.seen
+		f.next(h)
 		n, err := h.ann.Erase(h.ctx, ann, []string{"customer:1"})
 		h.ok(err)
 		close(f.hold)
@@ -215,7 +232,7 @@ func TestRedeliveredIsDelivered(t *testing.T) {
 			func() error { return redeliver(h)(h.ann, ann, ref) }, func() error { return redeliver(h)(h.bob, bob, ref) },
 			func() error { return redeliver(h)(h.ann, ann, ref) },
 		)
-		key := <-f.seen
+		key := f.next(h)
 		if key != ref.String() {
 			h.Errorf("sent under %s, want the old key", key)
 		}
@@ -255,7 +272,7 @@ func TestPauseAndResume(t *testing.T) {
 		for range 3 {
 			passes, err := o.EnqueueNow(h.ctx, consign.Message{Channel: "chat", Payload: map[string]any{}})
 			h.ok(err)
-			if key := <-f.seen; key != passes.String() {
+			if key := f.next(h); key != passes.String() {
 				h.Errorf("what is paused was sent")
 			}
 		}
@@ -274,7 +291,7 @@ func TestPauseAndResume(t *testing.T) {
 		if (errs[0] == nil) == (errs[1] == nil) || !errors.Is(errors.Join(errs...), operator.ErrChanged) {
 			h.Errorf("two who resume: %v", errs)
 		}
-		if key := <-f.seen; key != held.String() {
+		if key := f.next(h); key != held.String() {
 			h.Errorf("sent %s after the resumption", key)
 		}
 	})

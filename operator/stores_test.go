@@ -161,7 +161,7 @@ func assemble[TX any, S interface {
 	migrate.Store
 }](t *testing.T, s S) *host {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	t.Cleanup(cancel)
 	if _, err := migrate.Up(ctx, s); err != nil {
 		t.Fatal(err)
@@ -245,10 +245,11 @@ func (h *host) record(ref consign.Ref) driver.Record {
 func (h *host) happen(ref consign.Ref, events ...lifecycle.Event) {
 	h.Helper()
 	for _, e := range events {
-		s := h.record(ref).State
+		r := h.record(ref)
+		s := r.State
 		e.Owner, e.Generation, e.Attempt = s.Owner, s.Generation, s.AttemptNo()
 		if e.Kind == lifecycle.EvStart {
-			e.Digest = lifecycle.Digest(sha256.Sum256([]byte("request")))
+			e.Digest = r.Intent.Digest
 		}
 		t := lifecycle.DefaultPolicy.Apply(s, e)
 		t.Ref = ref.ID
