@@ -2,6 +2,7 @@ package operator_test
 
 import (
 	"errors"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -86,14 +87,17 @@ func TestBadArgumentsAreToldAllAtOnce(t *testing.T) {
 			_, err := o.Resolve(ctx, nobody, consign.Ref{}, operator.Finding{Outcome: "maybe", Evidence: long})
 			return err
 		}, []string{"by.who", "by.why", "ref", "evidence", "outcome"}},
-		"accept":    {func() error { _, err := o.AcceptEvidence(ctx, nobody, consign.Ref{}); return err }, []string{"by.who", "by.why", "ref"}},
-		"redeliver": {func() error { _, err := o.Redeliver(ctx, operator.By{Who: " ", Why: "\x00"}, consign.Ref{}); return err }, []string{"by.who", "by.why", "ref"}},
-		"cancel":    {func() error { _, err := o.Cancel(ctx, nobody, consign.Ref{}); return err }, []string{"by.who", "by.why", "ref"}},
-		"pause":     {func() error { return o.Pause(ctx, nobody, "letters", "") }, []string{"by.who", "by.why", "profile", "kind"}},
-		"resume":    {func() error { return o.Resume(ctx, nobody, "", "späť") }, []string{"by.who", "by.why", "profile", "kind"}},
-		"prune":     {func() error { _, err := o.Prune(ctx, nobody, "letters", time.Time{}); return err }, []string{"by.who", "by.why", "profile", "before"}},
-		"erase":     {func() error { _, err := o.Erase(ctx, nobody, []string{"a", long}); return err }, []string{"by.who", "by.why", "subjects[1]"}},
-		"review":    {func() error { _, err := o.Review(ctx, operator.ReviewFilter{Limit: 201, After: "x"}); return err }, []string{"limit", "after"}},
+		"accept": {func() error { _, err := o.AcceptEvidence(ctx, nobody, consign.Ref{}); return err }, []string{"by.who", "by.why", "ref"}},
+		"redeliver": {func() error {
+			_, err := o.Redeliver(ctx, operator.By{Who: " ", Why: "\x00"}, consign.Ref{})
+			return err
+		}, []string{"by.who", "by.why", "ref"}},
+		"cancel": {func() error { _, err := o.Cancel(ctx, nobody, consign.Ref{}); return err }, []string{"by.who", "by.why", "ref"}},
+		"pause":  {func() error { return o.Pause(ctx, nobody, "letters", "") }, []string{"by.who", "by.why", "profile", "kind"}},
+		"resume": {func() error { return o.Resume(ctx, nobody, "", "späť") }, []string{"by.who", "by.why", "profile", "kind"}},
+		"prune":  {func() error { _, err := o.Prune(ctx, nobody, "letters", time.Time{}); return err }, []string{"by.who", "by.why", "profile", "before"}},
+		"erase":  {func() error { _, err := o.Erase(ctx, nobody, []string{"a", long}); return err }, []string{"by.who", "by.why", "subjects[1]"}},
+		"review": {func() error { _, err := o.Review(ctx, operator.ReviewFilter{Limit: 201, After: "x"}); return err }, []string{"limit", "after"}},
 		"list": {func() error {
 			_, err := o.List(ctx, operator.Filter{
 				Status: []consign.Status{"lost"}, Profile: "letters", Kind: long, Code: "WHY", Subject: long, Limit: -1, After: "{}",
@@ -127,5 +131,18 @@ func TestBadArgumentsAreToldAllAtOnce(t *testing.T) {
 	}
 	if _, err := operator.New[*memory.Tx](nil); !errors.Is(err, consign.ErrInvalid) {
 		t.Errorf("a nil store: %v", err)
+	}
+}
+
+// The guide for operators has a row for every code.
+func TestEveryCodeIsInTheGuide(t *testing.T) {
+	guide, err := os.ReadFile("../docs/operations.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, code := range lifecycle.Codes {
+		if !strings.Contains(string(guide), "| `"+string(code)+"` | ") {
+			t.Errorf("%s has no row", code)
+		}
 	}
 }

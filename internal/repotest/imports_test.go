@@ -26,6 +26,7 @@ var mustSee = []string{
 	"./internal/pgtest",
 	"./internal/repotest",
 	"./migrate",
+	"./operator",
 	"./postgres",
 	"./sqlite",
 }
