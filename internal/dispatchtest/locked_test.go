@@ -49,7 +49,7 @@ func TestSettleOutlastsItsEffectAndALock(t *testing.T) {
 			var began time.Time
 			w.befall = func(call func() error) error {
 				began = time.Now()
-				defer time.AfterFunc(held, d.lock(t, name(ref))).Stop()
+				time.AfterFunc(held, d.lock(t, name(ref)))
 				return call()
 			}
 			failed := 0
