@@ -26,6 +26,15 @@ type Authority interface {
 	// MayRun says whether the principal may run the operation on the target; a
 	// zero target is one that the operation creates. It grants nothing else.
 	MayRun(ctx context.Context, v View, p Principal, operation string, t Target) (bool, error)
+
+	// MayRead says whether the principal may read the receipts of the operation on
+	// the target, which need not exist any more. It grants nothing else.
+	MayRead(ctx context.Context, v View, p Principal, operation string, target Entity) (bool, error)
+
+	// MayDeliver says whether the work of this kind, left by this operation, may be
+	// delivered on the principal's behalf now. It is asked twice for each attempt:
+	// before the handler, and right before the effect. It grants nothing else.
+	MayDeliver(ctx context.Context, v View, p Principal, operation, kind string, t Target) (bool, error)
 }
 
 // Principal is an actor's authority in a tenant, as it is now.

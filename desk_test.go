@@ -93,6 +93,16 @@ func (d *deskOn[TX]) MayRun(_ context.Context, _ consign.View, _ consign.Princip
 	return !d.denied, nil
 }
 
+func (d *deskOn[TX]) MayRead(_ context.Context, _ consign.View, _ consign.Principal, operation string, target consign.Entity) (bool, error) {
+	d.asked = append(d.asked, "may read "+operation+" on "+target.String())
+	return !d.denied, nil
+}
+
+func (d *deskOn[TX]) MayDeliver(_ context.Context, _ consign.View, _ consign.Principal, operation, kind string, t consign.Target) (bool, error) {
+	d.asked = append(d.asked, "may deliver "+kind+" of "+operation+" on "+t.Entity.String())
+	return !d.denied, nil
+}
+
 // noticeInput is the input of the tests' kind of work.
 type noticeInput struct {
 	Ticket string `json:"ticket"`

@@ -42,6 +42,14 @@ func (membership) MayRun(_ context.Context, _ consign.View, _ consign.Principal,
 	return operation == "triage" && t.Entity.Type == "ticket", nil
 }
 
+func (membership) MayRead(_ context.Context, _ consign.View, _ consign.Principal, operation string, target consign.Entity) (bool, error) {
+	return operation == "triage" && target.Type == "ticket", nil
+}
+
+func (membership) MayDeliver(_ context.Context, _ consign.View, _ consign.Principal, operation, kind string, t consign.Target) (bool, error) {
+	return operation == "triage" && kind == notice.Kind && t.Entity.Type == "ticket", nil
+}
+
 // noticeInput is what the notice about a triaged ticket needs to know.
 type noticeInput struct {
 	Ticket string `json:"ticket"`
