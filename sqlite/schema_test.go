@@ -107,7 +107,8 @@ func TestDatabaseRefuses(t *testing.T) {
 		"two codes":                       `UPDATE consign_delivery SET code = 'REJECTED DEADLINE_EXPIRED' WHERE ref = ` + ref,
 		"part of a code":                  `UPDATE consign_delivery SET code = 'REJECT' WHERE ref = ` + ref,
 		"a second row for a ref":          `INSERT INTO consign_delivery SELECT * FROM consign_delivery WHERE ref = ` + ref,
-		"an approval of no known status":  `INSERT INTO consign_approval VALUES (zeroblob(16), 1, 1, 'o', 'a', 't', NULL, NULL, zeroblob(32), 'p', 9, NULL, NULL, NULL, NULL)`,
+		"an approval of no known status":  `INSERT INTO consign_approval (id, created_at, expires_at, operation, actor, tenant, input_digest, proposer, status)
+			VALUES (zeroblob(16), 1, 1, 'o', 'a', 't', zeroblob(32), 'p', 9)`,
 		"a resolution of no outcome":      `INSERT INTO consign_resolution VALUES (zeroblob(16), zeroblob(16), 1, 0, 1, NULL, 'a', NULL)`,
 		"an attempt that is neither late": `INSERT INTO consign_attempt (ref, generation, number, late, outcome, at) VALUES (zeroblob(16), 1, 1, 2, 1, 1)`,
 	} {
