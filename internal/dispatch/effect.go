@@ -31,6 +31,16 @@ var (
 // The context of send ends with ctx and before the lease does. The returned error
 // is nil only for a known success.
 func (t *Task) Effect(ctx context.Context, digest lifecycle.Digest, send func(ctx context.Context, a Attempt) error) error {
+	return t.EffectOf(ctx, func(context.Context) (lifecycle.Digest, error) { return digest, nil }, send)
+}
+
+// EffectOf is Effect for what is checked right before its start. bind does that and
+// returns the request's digest. Its error ends the delivery as an error of the
+// delivery function before the effect would, and is written down before EffectOf
+// returns it: a *Stop stops it, anything else leaves it undecided.
+func (t *Task) EffectOf(
+	ctx context.Context, bind func(ctx context.Context) (lifecycle.Digest, error), send func(ctx context.Context, a Attempt) error,
+) error {
 	if !t.effect.TryLock() {
 		return errTwice
 	}
@@ -39,6 +49,10 @@ func (t *Task) Effect(ctx context.Context, digest lifecycle.Digest, send func(ct
 		return errTwice
 	}
 	t.called = true
+	digest, err := t.bind(ctx, bind)
+	if err != nil {
+		return err
+	}
 	if err := t.start(ctx, digest); err != nil {
 		return err
 	}
@@ -73,6 +87,20 @@ func (t *Task) Effect(ctx context.Context, digest lifecycle.Digest, send func(ct
 		Retryable: number <= t.served.Rejections,
 	}, time.Since(began))
 	return v.err
+}
+
+// bind asks for the digest. Its context ends before the lease does.
+func (t *Task) bind(ctx context.Context, bind func(ctx context.Context) (lifecycle.Digest, error)) (d lifecycle.Digest, err error) {
+	if ctx != t.ctx {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadline(ctx, t.effectEnd())
+		defer cancel()
+		defer context.AfterFunc(t.life.effect, cancel)()
+	}
+	if err = contain(func() (err error) { d, err = bind(ctx); return err }); err != nil {
+		t.refuse(err)
+	}
+	return d, err
 }
 
 // start marks that the effect may now happen. A start that the database did not

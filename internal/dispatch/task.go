@@ -110,9 +110,7 @@ func (t *Task) run() (again bool) {
 			t.write(lifecycle.Event{Kind: lifecycle.EvCallbackFailed})
 		}
 	case !called:
-		if t.write(t.unstarted(err)) == lifecycle.Refuse && t.unsent() {
-			t.write(t.undecided(err)) // it was stopped with a code that stops nothing
-		}
+		t.refuse(err)
 	case t.unsent() || t.mine() && t.state.InFlight:
 		// Nothing could be written down. If that was this package's own panic, it
 		// was contained like the user's and shall not pass unseen.
@@ -143,6 +141,13 @@ func (t *Task) deliver() (err error, called bool) {
 
 // errUnserved: nothing here delivers what was claimed.
 var errUnserved = errors.New("the kind or channel is not served here")
+
+// refuse ends a delivery that is not started, because of err.
+func (t *Task) refuse(err error) {
+	if t.write(t.unstarted(err)) == lifecycle.Refuse && t.unsent() {
+		t.write(t.undecided(err)) // it was stopped with a code that stops nothing
+	}
+}
 
 // unstarted is the event that a delivery function has brought about by ending
 // without its effect. An error that panics when it is looked into says nothing.
