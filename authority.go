@@ -69,6 +69,9 @@ type View interface{ sealed() }
 // the program's store; any other is an error. The guard keeps honest code from
 // writing by mistake; it is not a sandbox.
 func Read[TX any](ctx context.Context, v View, fn func(tx TX) error) error {
+	if d, ok := v.(*Delivery); ok && d != nil {
+		v = d.view
+	}
 	r, ok := v.(interface {
 		read(context.Context, func(TX) error) error
 	})

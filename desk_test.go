@@ -12,6 +12,8 @@ import (
 // wrong with one.
 type desk struct {
 	revoked, denied, gone bool  // the definite noes
+	undeliverable         bool  // may run, but not deliver
+	crashes               bool  // panics
 	trouble               error // undecided
 	stranger              bool  // answers for somebody else
 	empty                 bool  // answers nothing, without an error
@@ -19,6 +21,7 @@ type desk struct {
 	writes                error // what came of writing through each view; set by the desk
 	tryWrites             bool
 	asked                 []string
+	views                 []consign.View // that it was given
 }
 
 // deskOn is a desk on one kind of store.
@@ -59,7 +62,10 @@ func (d *deskOn[TX]) read(ctx context.Context, v consign.View, query string) (st
 
 func (d *deskOn[TX]) Principal(ctx context.Context, v consign.View, actor, tenant consign.Entity) (consign.Principal, error) {
 	d.asked = append(d.asked, "principal")
+	d.views = append(d.views, v)
 	switch {
+	case d.crashes:
+		panic("the authority is broken")
 	case d.trouble != nil:
 		return consign.Principal{}, d.trouble
 	case d.revoked:
@@ -100,7 +106,7 @@ func (d *deskOn[TX]) MayRead(_ context.Context, _ consign.View, _ consign.Princi
 
 func (d *deskOn[TX]) MayDeliver(_ context.Context, _ consign.View, _ consign.Principal, operation, kind string, t consign.Target) (bool, error) {
 	d.asked = append(d.asked, "may deliver "+kind+" of "+operation+" on "+t.Entity.String())
-	return !d.denied, nil
+	return !d.undeliverable, nil
 }
 
 // noticeInput is the input of the tests' kind of work.

@@ -40,6 +40,13 @@ var (
 	// closed by the program.
 	ErrClosed = errors.New("closed")
 
+	// ErrFenced: somebody else holds the delivery by now; nothing was changed.
+	ErrFenced = errors.New("fenced: the delivery is held by somebody else")
+
+	// ErrStopped: the delivery was stopped before its effect, which was not called.
+	// Error.Code says why.
+	ErrStopped = errors.New("stopped before the effect")
+
 	// ErrSchema: the tables are missing, or of a version that this program does
 	// not work with. Package migrate brings them up.
 	ErrSchema = errors.New("database schema does not fit this program")
@@ -55,6 +62,8 @@ var (
 // recipient or anything else that was stored or passed.
 type Error struct {
 	Op     string  // the operation: "enqueue", "run", …
+	Code   Code    // why a delivery or a program does not go on; empty: nothing to say
+	Ref    Ref     // the intent that it is about; zero: none
 	Faults []Fault // what is wrong with the arguments, all of it
 	Err    error   // what to branch on; never nil
 }
@@ -68,10 +77,17 @@ type Fault struct {
 	Rule  string // the rule and the limit: "4097 bytes, limit 4096"
 }
 
-// Error returns "consign: operation: what is wrong".
+// Error returns the field and the rule. A Validate method of an input may return
+// a Fault, or several joined.
+func (f Fault) Error() string { return f.Field + " " + f.Rule }
+
+// Error returns "consign: operation: what is wrong", with the code if there is one.
 func (e *Error) Error() string {
 	var b strings.Builder
 	b.WriteString("consign: " + e.Op + ": ")
+	if e.Code != "" {
+		b.WriteString(string(e.Code) + ": ")
+	}
 	if len(e.Faults) == 0 {
 		b.WriteString(e.Err.Error())
 		return b.String()

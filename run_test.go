@@ -13,12 +13,19 @@ import (
 
 // onDesk runs a test on every store with a desk of its own.
 func onDesk(t *testing.T, test func(t *testing.T, h *host, d *desk)) {
+	onDeskWith(t, consign.Options{}, test)
+}
+
+// onDeskWith is onDesk with more than an authority.
+func onDeskWith(t *testing.T, o consign.Options, test func(t *testing.T, h *host, d *desk)) {
 	for name, open := range map[string]func(*testing.T, consign.Options) *host{
 		"postgres": onPostgres, "postgres-sql": onPostgresSQL, "sqlite": onSQLite,
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := &desk{}
-			test(t, open(t, consign.Options{Authority: &deskOn[any]{desk: d}}), d)
+			o := o
+			o.Authority = &deskOn[any]{desk: d}
+			test(t, open(t, o), d)
 		})
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/consign-go/consign/internal/lifecycle"
 )
 
-// Attempt is what a channel gets to know about one attempt.
+// Attempt is what an effect or a channel gets to know about one attempt.
 type Attempt struct {
 	Ref        Ref
 	Key        string   // the delivery key: what the receiver deduplicates on
@@ -75,10 +75,27 @@ func (o *Outbox[TX]) newEngine(opt *Options) *dispatch.Engine {
 			c.Served = append(c.Served, ch.served())
 		}
 	}
-	if opt.Observe != nil {
-		c.Observe = func(ob dispatch.Observation) { opt.Observe(observation(&ob)) }
+	for i := range opt.Handlers {
+		c.Served = append(c.Served, o.served(&opt.Handlers[i]))
 	}
+	c.Observe = opt.observer()
 	return dispatch.New(c)
+}
+
+// observer is who is told what the engine does; nil: nobody.
+func (o *Options) observer() func(dispatch.Observation) {
+	tell := o.Observe
+	if o.Logger != nil {
+		tell = logged(o.Logger)
+		if o.Observe != nil {
+			log := tell
+			tell = func(ob Observation) { log(ob); o.Observe(ob) }
+		}
+	}
+	if tell == nil {
+		return nil
+	}
+	return func(ob dispatch.Observation) { tell(observation(&ob)) }
 }
 
 func observation(ob *dispatch.Observation) Observation {

@@ -38,6 +38,8 @@ type host struct {
 	count  func(t testing.TB, query string) int
 	text   func(t testing.TB, query string) string
 	store  migrate.Store
+	with   func(t testing.TB, o consign.Options) outbox // another program on the same database
+	inUse  func() int                                   // connections in use
 }
 
 // outbox is consign.Outbox with its transaction type hidden in txn.
@@ -82,6 +84,7 @@ type made[TX any] struct {
 	scan           func(ctx context.Context, tx TX, query string, dst any) error
 	commit, cancel func(ctx context.Context, tx TX) error
 	expand         func(query string) string
+	inUse          func() int
 }
 
 func assemble[TX any, S interface {
@@ -93,16 +96,22 @@ func assemble[TX any, S interface {
 	if _, err := migrate.Up(ctx, store); err != nil {
 		t.Fatal(err)
 	}
-	if a, ok := o.Authority.(*deskOn[any]); ok {
-		o.Authority = &deskOn[TX]{desk: a.desk, scan: func(ctx context.Context, tx TX, query string, dst any) error {
-			return m.scan(ctx, tx, m.expand(query), dst)
-		}, exec: func(ctx context.Context, tx TX, query string) error { return m.exec(ctx, tx, m.expand(query)) }}
+	open := func(t testing.TB, o consign.Options) *consign.Outbox[TX] {
+		t.Helper()
+		if a, ok := o.Authority.(*deskOn[any]); ok {
+			o.Authority = &deskOn[TX]{desk: a.desk, scan: func(ctx context.Context, tx TX, query string, dst any) error {
+				return m.scan(ctx, tx, m.expand(query), dst)
+			}, exec: func(ctx context.Context, tx TX, query string) error { return m.exec(ctx, tx, m.expand(query)) }}
+		}
+		ob, err := consign.New(store, &o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return ob
 	}
-	ob, err := consign.New(store, &o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	h := &host{store: store, outbox: hidden[TX]{ob, m}}
+	ob := open(t, o)
+	h := &host{store: store, outbox: hidden[TX]{ob, m}, inUse: m.inUse}
+	h.with = func(t testing.TB, o consign.Options) outbox { t.Helper(); return hidden[TX]{open(t, o), m} }
 	h.begin = func(t testing.TB) *txn {
 		t.Helper()
 		tx, err := m.begin(ctx)
@@ -185,6 +194,7 @@ func onPool(pool *pgxpool.Pool, schema string) made[pgx.Tx] {
 		commit: func(ctx context.Context, tx pgx.Tx) error { return tx.Commit(ctx) },
 		cancel: func(ctx context.Context, tx pgx.Tx) error { return tx.Rollback(ctx) },
 		expand: inSchema(schema),
+		inUse:  func() int { return int(pool.Stat().AcquiredConns()) },
 	}
 }
 
@@ -250,5 +260,6 @@ func onDatabaseSQL(db *sql.DB, expand func(string) string) made[*sql.Tx] {
 		commit: func(_ context.Context, tx *sql.Tx) error { return tx.Commit() },
 		cancel: func(_ context.Context, tx *sql.Tx) error { return tx.Rollback() },
 		expand: expand,
+		inUse:  func() int { return db.Stats().InUse },
 	}
 }
