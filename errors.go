@@ -19,7 +19,8 @@ var (
 	ErrInvalid = errors.New("invalid")
 
 	// ErrConflict: what is asked for exists with other content: a message under
-	// this ID, or work under this key of the run. It does not tell what is stored.
+	// this ID, or work under this key of the run; or an approval was decided already.
+	// It does not tell what is stored.
 	ErrConflict = errors.New("exists with other content")
 
 	// ErrNotFound: there is no such intent, or it was erased.
@@ -27,6 +28,11 @@ var (
 
 	// ErrNotPermitted: the authority said that the principal may not do this.
 	ErrNotPermitted = errors.New("not permitted")
+
+	// ErrNotApproved: the operation needs an approval, and the one named does not
+	// serve, or none was. Error.Code says why; see [CodeApprovalRequired] and those
+	// after it.
+	ErrNotApproved = errors.New("not approved")
 
 	// ErrRevoked: the actor has no authority in this tenant any more. An
 	// [Authority] returns it as its definite no.
@@ -52,8 +58,8 @@ var (
 	ErrSchema = errors.New("database schema does not fit this program")
 
 	// ErrUnconfirmed: the database did not confirm the commit, so the write may
-	// have happened or may still happen. Look for the refs returned with it, or
-	// repeat the call with the same message IDs, which is harmless.
+	// have happened or may still happen. Look for the refs or the run returned with
+	// it, or repeat the call with the same message IDs, which is harmless.
 	ErrUnconfirmed = errors.New("commit was not confirmed")
 )
 
