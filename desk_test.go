@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 
 	"github.com/consign-go/consign"
 )
@@ -11,8 +12,11 @@ import (
 // desk is the authority of the tests' support desk, with everything that can go
 // wrong with one.
 type desk struct {
+	mu sync.Mutex // of what it notes
+
 	revoked, denied, gone bool  // the definite noes
 	undeliverable         bool  // may run, but not deliver
+	unreadable            bool  // may not read receipts
 	crashes               bool  // panics
 	trouble               error // undecided
 	stranger              bool  // answers for somebody else
@@ -38,6 +42,18 @@ var (
 	admit = consign.Admission{Operation: consign.Operation{Name: "triage"}, Actor: ann, Tenant: acme, Target: t41, Subject: "session-9"}
 )
 
+func (d *desk) note(what string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.asked = append(d.asked, what)
+}
+
+func (d *desk) saw(v consign.View) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.views = append(d.views, v)
+}
+
 func (d *desk) definite() (consign.Target, error) {
 	switch {
 	case d.trouble != nil:
@@ -61,8 +77,8 @@ func (d *deskOn[TX]) read(ctx context.Context, v consign.View, query string) (st
 }
 
 func (d *deskOn[TX]) Principal(ctx context.Context, v consign.View, actor, tenant consign.Entity) (consign.Principal, error) {
-	d.asked = append(d.asked, "principal")
-	d.views = append(d.views, v)
+	d.note("principal")
+	d.saw(v)
 	switch {
 	case d.crashes:
 		panic("the authority is broken")
@@ -80,7 +96,7 @@ func (d *deskOn[TX]) Principal(ctx context.Context, v consign.View, actor, tenan
 }
 
 func (d *deskOn[TX]) Target(ctx context.Context, v consign.View, p consign.Principal, e consign.Entity) (consign.Target, error) {
-	d.asked = append(d.asked, "target")
+	d.note("target")
 	if t, err := d.definite(); err != nil {
 		return t, err
 	}
@@ -95,17 +111,17 @@ func (d *deskOn[TX]) Target(ctx context.Context, v consign.View, p consign.Princ
 }
 
 func (d *deskOn[TX]) MayRun(_ context.Context, _ consign.View, _ consign.Principal, operation string, t consign.Target) (bool, error) {
-	d.asked = append(d.asked, "may run "+operation+" on "+t.Entity.String())
+	d.note("may run " + operation + " on " + t.Entity.String())
 	return !d.denied, nil
 }
 
 func (d *deskOn[TX]) MayRead(_ context.Context, _ consign.View, _ consign.Principal, operation string, target consign.Entity) (bool, error) {
-	d.asked = append(d.asked, "may read "+operation+" on "+target.String())
-	return !d.denied, nil
+	d.note("may read " + operation + " on " + target.String())
+	return !d.unreadable, nil
 }
 
 func (d *deskOn[TX]) MayDeliver(_ context.Context, _ consign.View, _ consign.Principal, operation, kind string, t consign.Target) (bool, error) {
-	d.asked = append(d.asked, "may deliver "+kind+" of "+operation+" on "+t.Entity.String())
+	d.note("may deliver " + kind + " of " + operation + " on " + t.Entity.String())
 	return !d.undeliverable, nil
 }
 

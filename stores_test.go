@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -15,6 +16,7 @@ import (
 	_ "modernc.org/sqlite"
 
 	"github.com/consign-go/consign"
+	"github.com/consign-go/consign/approval"
 	"github.com/consign-go/consign/internal/pgtest"
 	"github.com/consign-go/consign/migrate"
 	"github.com/consign-go/consign/postgres"
@@ -40,6 +42,12 @@ type host struct {
 	store  migrate.Store
 	with   func(t testing.TB, o consign.Options) outbox // another program on the same database
 	inUse  func() int                                   // connections in use
+
+	approvals approvals
+	postgres  bool
+
+	// untilBlocked returns once a call on this database waits for a lock.
+	untilBlocked func(t testing.TB)
 }
 
 // outbox is consign.Outbox with its transaction type hidden in txn.
@@ -51,7 +59,17 @@ type outbox interface {
 	Drain(ctx context.Context, limit int) ([]consign.Result, error)
 	Scan(ctx context.Context, q consign.Queue, limit int) (int, error)
 	Wake(ctx context.Context) error
+	Receipt(ctx context.Context, run consign.ID, reader, tenant consign.Entity) (consign.Receipt, error)
 	Run(ctx context.Context, a consign.Admission, fn func(ctx context.Context, tx *txn, run *consign.Run) error) (consign.Receipt, error)
+}
+
+// approvals is approval.Approvals with its transaction type hidden in txn.
+type approvals interface {
+	ProposeNow(ctx context.Context, p approval.Proposal) (consign.ID, error)
+	Confirm(ctx context.Context, d approval.Decision) (approval.Approval, error)
+	Dismiss(ctx context.Context, d approval.Decision) (approval.Approval, error)
+	Find(ctx context.Context, id consign.ID) (approval.Approval, error)
+	Open(ctx context.Context, q approval.Query) ([]approval.Approval, approval.Cursor, error)
 }
 
 // txn is a transaction of the host with the outbox's calls in it.
@@ -60,6 +78,7 @@ type txn struct {
 	Enqueue    func(m consign.Message) (consign.Ref, error)
 	EnqueueAll func(ms []consign.Message) ([]consign.Ref, error)
 	Join       func(a consign.Admission, fn func(ctx context.Context, run *consign.Run) error) (consign.Receipt, error)
+	Propose    func(p approval.Proposal) (consign.ID, error)
 	Commit     func() error
 	Rollback   func() error
 }
@@ -85,6 +104,7 @@ type made[TX any] struct {
 	commit, cancel func(ctx context.Context, tx TX) error
 	expand         func(query string) string
 	inUse          func() int
+	blocked        string // counts the calls that wait for a lock; empty: nobody can ask
 }
 
 func assemble[TX any, S interface {
@@ -110,7 +130,11 @@ func assemble[TX any, S interface {
 		return ob
 	}
 	ob := open(t, o)
-	h := &host{store: store, outbox: hidden[TX]{ob, m}, inUse: m.inUse}
+	ap, err := approval.New(store)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := &host{store: store, outbox: hidden[TX]{ob, m}, inUse: m.inUse, approvals: ap}
 	h.with = func(t testing.TB, o consign.Options) outbox { t.Helper(); return hidden[TX]{open(t, o), m} }
 	h.begin = func(t testing.TB) *txn {
 		t.Helper()
@@ -118,7 +142,9 @@ func assemble[TX any, S interface {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return wrap(ctx, ob, m, tx)
+		w := wrap(ctx, ob, m, tx)
+		w.Propose = func(p approval.Proposal) (consign.ID, error) { return ap.Propose(ctx, tx, p) }
+		return w
 	}
 	h.exec = func(t testing.TB, query string) {
 		t.Helper()
@@ -145,6 +171,16 @@ func assemble[TX any, S interface {
 	}
 	h.count = func(t testing.TB, query string) (n int) { t.Helper(); read(t, query, &n); return n }
 	h.text = func(t testing.TB, query string) (s string) { t.Helper(); read(t, query, &s); return s }
+	h.postgres = m.blocked != ""
+	h.untilBlocked = func(t testing.TB) {
+		t.Helper()
+		for h.count(t, m.blocked) == 0 {
+			if t.Context().Err() != nil {
+				t.Fatal("nobody waits")
+			}
+			time.Sleep(time.Millisecond) // asked again, not hoped for
+		}
+	}
 	h.exec(t, hostTables)
 	return h
 }
@@ -188,13 +224,14 @@ func onPostgresSchema(t *testing.T, pool *pgxpool.Pool, schema string, o consign
 
 func onPool(pool *pgxpool.Pool, schema string) made[pgx.Tx] {
 	return made[pgx.Tx]{
-		begin:  pool.Begin,
-		exec:   func(ctx context.Context, tx pgx.Tx, q string) error { _, err := tx.Exec(ctx, q); return err },
-		scan:   func(ctx context.Context, tx pgx.Tx, q string, dst any) error { return tx.QueryRow(ctx, q).Scan(dst) },
-		commit: func(ctx context.Context, tx pgx.Tx) error { return tx.Commit(ctx) },
-		cancel: func(ctx context.Context, tx pgx.Tx) error { return tx.Rollback(ctx) },
-		expand: inSchema(schema),
-		inUse:  func() int { return int(pool.Stat().AcquiredConns()) },
+		begin:   pool.Begin,
+		exec:    func(ctx context.Context, tx pgx.Tx, q string) error { _, err := tx.Exec(ctx, q); return err },
+		scan:    func(ctx context.Context, tx pgx.Tx, q string, dst any) error { return tx.QueryRow(ctx, q).Scan(dst) },
+		commit:  func(ctx context.Context, tx pgx.Tx) error { return tx.Commit(ctx) },
+		cancel:  func(ctx context.Context, tx pgx.Tx) error { return tx.Rollback(ctx) },
+		expand:  inSchema(schema),
+		blocked: blockedIn(schema),
+		inUse:   func() int { return int(pool.Stat().AcquiredConns()) },
 	}
 }
 
@@ -206,7 +243,14 @@ func onPostgresSQL(t *testing.T, o consign.Options) *host {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return assemble(t, store, o, onDatabaseSQL(db, inSchema(schema)))
+	m := onDatabaseSQL(db, inSchema(schema))
+	m.blocked = blockedIn(schema)
+	return assemble(t, store, o, m)
+}
+
+// blockedIn counts the sessions in a schema that wait for a lock.
+func blockedIn(schema string) string {
+	return `SELECT count(*) FROM pg_stat_activity WHERE cardinality(pg_blocking_pids(pid)) > 0 AND query LIKE '%"` + schema + `"%'`
 }
 
 func openStdlib(t *testing.T, pool *pgxpool.Pool) *sql.DB {

@@ -76,6 +76,9 @@ func cursorAt(a *driver.Approval) Cursor {
 	return Cursor(strconv.FormatInt(a.ExpiresAt.UnixMicro(), 10) + "." + a.ID.String())
 }
 
+// maxMicros is the year 9999, which every database can say.
+var maxMicros = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC).UnixMicro()
+
 // place reads a cursor.
 func (c Cursor) place() (driver.ApprovalCursor, bool) {
 	if c == "" {
@@ -83,7 +86,7 @@ func (c Cursor) place() (driver.ApprovalCursor, bool) {
 	}
 	at, id, _ := strings.Cut(string(c), ".")
 	micros, err := strconv.ParseInt(at, 10, 64)
-	if err != nil {
+	if err != nil || micros < 0 || micros > maxMicros {
 		return driver.ApprovalCursor{}, false
 	}
 	ref, err := driver.ParseID(id)
