@@ -72,6 +72,17 @@ type approvals interface {
 	Open(ctx context.Context, q approval.Query) ([]approval.Approval, approval.Cursor, error)
 }
 
+// until returns once a query counts n.
+func (h *host) until(t testing.TB, n int, query string) {
+	t.Helper()
+	for patience := time.Now().Add(time.Minute); h.count(t, query) != n; {
+		if time.Now().After(patience) {
+			t.Fatalf("in vain: %s", query)
+		}
+		time.Sleep(time.Millisecond) // asked again, not hoped for
+	}
+}
+
 // txn is a transaction of the host with the outbox's calls in it.
 type txn struct {
 	Exec       func(query string) error
@@ -172,15 +183,7 @@ func assemble[TX any, S interface {
 	h.count = func(t testing.TB, query string) (n int) { t.Helper(); read(t, query, &n); return n }
 	h.text = func(t testing.TB, query string) (s string) { t.Helper(); read(t, query, &s); return s }
 	h.postgres = m.blocked != ""
-	h.untilBlocked = func(t testing.TB) {
-		t.Helper()
-		for h.count(t, m.blocked) == 0 {
-			if t.Context().Err() != nil {
-				t.Fatal("nobody waits")
-			}
-			time.Sleep(time.Millisecond) // asked again, not hoped for
-		}
-	}
+	h.untilBlocked = func(t testing.TB) { t.Helper(); h.until(t, 1, m.blocked) }
 	h.exec(t, hostTables)
 	return h
 }
