@@ -17,6 +17,7 @@ import (
 // packages are added.
 var mustSee = []string{
 	".",
+	"./approval",
 	"./cmd/consign",
 	"./internal/canon",
 	"./internal/driver",
