@@ -3,54 +3,55 @@ package postgres
 // statements are the engine's SQL texts with the schema filled in. Each stands as
 // a constant beside the function that uses it.
 type statements struct {
-	claim, claimRefs, due, dueRefs, held  string
-	apply, forget, lockSubjects, forgets  string
-	appendLate, load, history             string
-	overdue, routes, lockEnded, prune     string
-	insert, insertGiven, stored, unwrite  string
-	openRun, sealRun, loadRun             string
-	propose, lockApproval, decide         string
-	consume, approval, openApprovals      string
-	migrations, listed                    string
-	register, serves, unregister, serving string
+	claim, claimRefs, due, dueRefs, held        string
+	plain, apply, forget, lockSubjects, forgets string
+	appendLate, load, history                   string
+	overdue, routes, lockEnded, prune           string
+	insert, insertGiven, stored, unwrite        string
+	openRun, sealRun, loadRun                   string
+	propose, lockApproval, decide, consume      string
+	approval, waiting                           string
+	migrations, listed                          string
+	register, serves, unregister, serving       string
 }
 
 func (e *engine) statements() statements {
 	return statements{
-		claim:         e.expand(claimSQL),
-		claimRefs:     e.expand(claimRefsSQL),
-		due:           e.expand(dueSQL),
-		dueRefs:       e.expand(dueRefsSQL),
-		held:          e.expand(heldSQL),
-		apply:         e.expand(applySQL),
-		forget:        e.expand(forgetSQL),
-		lockSubjects:  e.expand(lockSubjectsSQL),
-		forgets:       e.expand(forgetPeopleSQL),
-		appendLate:    e.expand(appendSQL),
-		load:          e.expand(loadSQL),
-		history:       e.expand(historySQL),
-		overdue:       e.expand(overdueSQL),
-		routes:        e.expand(routesSQL),
-		lockEnded:     e.expand(lockEndedSQL),
-		prune:         e.expand(pruneSQL),
-		insert:        e.expand(insertSQL),
-		insertGiven:   e.expand(insertGivenSQL),
-		stored:        e.expand(storedSQL),
-		unwrite:       e.expand(unwriteSQL),
-		openRun:       e.expand(openRunSQL),
-		sealRun:       e.expand(sealRunSQL),
-		loadRun:       e.expand(loadRunSQL),
-		propose:       e.expand(proposeSQL),
-		lockApproval:  e.expand(lockApprovalSQL),
-		decide:        e.expand(decideSQL),
-		consume:       e.expand(consumeSQL),
-		approval:      e.expand(approvalSQL),
-		openApprovals: e.expand(openApprovalsSQL),
-		migrations:    e.expand(migrationsSQL),
-		listed:        e.expand(listedSQL),
-		register:      e.expand(registerSQL),
-		serves:        e.expand(servesSQL),
-		unregister:    e.expand(unregisterSQL),
-		serving:       e.expand(servingSQL),
+		claim:        e.expand(claimSQL),
+		claimRefs:    e.expand(claimRefsSQL),
+		due:          e.expand(dueSQL),
+		dueRefs:      e.expand(dueRefsSQL),
+		held:         e.expand(heldSQL),
+		plain:        e.expand(plainSQL),
+		apply:        e.expand(applySQL),
+		forget:       e.expand(forgetSQL),
+		lockSubjects: e.expand(lockSubjectsSQL),
+		forgets:      e.expand(forgetPeopleSQL),
+		appendLate:   e.expand(appendSQL),
+		load:         e.expand(loadSQL),
+		history:      e.expand(historySQL),
+		overdue:      e.expand(overdueSQL),
+		routes:       e.expand(routesSQL),
+		lockEnded:    e.expand(lockEndedSQL),
+		prune:        e.expand(pruneSQL),
+		insert:       e.expand(insertSQL),
+		insertGiven:  e.expand(insertGivenSQL),
+		stored:       e.expand(storedSQL),
+		unwrite:      e.expand(unwriteSQL),
+		openRun:      e.expand(openRunSQL),
+		sealRun:      e.expand(sealRunSQL),
+		loadRun:      e.expand(loadRunSQL),
+		propose:      e.expand(proposeSQL),
+		lockApproval: e.expand(lockApprovalSQL),
+		decide:       e.expand(decideSQL),
+		consume:      e.expand(consumeSQL),
+		approval:     e.expand(approvalSQL),
+		waiting:      e.expand(openApprovalsSQL),
+		migrations:   e.expand(migrationsSQL),
+		listed:       e.expand(listedSQL),
+		register:     e.expand(registerSQL),
+		serves:       e.expand(servesSQL),
+		unregister:   e.expand(unregisterSQL),
+		serving:      e.expand(servingSQL),
 	}
 }
