@@ -14,13 +14,14 @@ import (
 type desk struct {
 	mu sync.Mutex // of what it notes
 
-	revoked, denied, gone bool  // the definite noes
-	undeliverable         bool  // may run, but not deliver
-	unreadable            bool  // may not read receipts
-	crashes               bool  // panics
-	trouble               error // undecided
-	stranger              bool  // answers for somebody else
-	empty                 bool  // answers nothing, without an error
+	revoked, denied, gone bool   // the definite noes
+	undeliverable         bool   // may run, but not deliver
+	pair                  string // the only operation and kind that may be delivered; empty: all
+	unreadable            bool   // may not read receipts
+	crashes               bool   // panics
+	trouble               error  // undecided
+	stranger              bool   // answers for somebody else
+	empty                 bool   // answers nothing, without an error
 	noVersion             bool
 	writes                error // what came of writing through each view; set by the desk
 	tryWrites             bool
@@ -122,7 +123,7 @@ func (d *deskOn[TX]) MayRead(_ context.Context, _ consign.View, _ consign.Princi
 
 func (d *deskOn[TX]) MayDeliver(_ context.Context, _ consign.View, _ consign.Principal, operation, kind string, t consign.Target) (bool, error) {
 	d.note("may deliver " + kind + " of " + operation + " on " + t.Entity.String())
-	return !d.undeliverable, nil
+	return !d.undeliverable && (d.pair == "" || d.pair == operation+" "+kind), nil
 }
 
 // noticeInput is the input of the tests' kind of work.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -162,22 +161,18 @@ func Cancel(reason string) error {
 // go on.
 func refusal(ref Ref, err error) error {
 	e := &Error{Op: "effect", Ref: ref, Err: err}
-	var own *Error
-	var stop *dispatch.Stop
-	switch {
-	case errors.As(err, &stop):
-		e.Code, e.Err = stop.Code, ErrStopped
-		if stop.Code == lifecycle.Fenced {
-			e.Err = ErrFenced
-		} else if stop.Err != nil {
-			e.Err = wrapped{ErrStopped, fmt.Sprintf("%v: %v", ErrStopped, stop.Err)}
-		}
-		if errors.As(stop.Err, &own) {
-			e.Faults, e.Err = own.Faults, wrapped{ErrStopped, ErrStopped.Error()}
-		}
-	case errors.As(err, &own):
-		own.Ref = ref
-		return own
+	stop, ok := err.(*dispatch.Stop)
+	if !ok {
+		return e
+	}
+	e.Code, e.Err = stop.Code, ErrStopped
+	if stop.Code == lifecycle.Fenced {
+		e.Err = ErrFenced
+	} else if stop.Err != nil {
+		e.Err = wrapped{ErrStopped, stop.Err.Error()}
+	}
+	if invalid, ok := stop.Err.(*Error); ok {
+		e.Faults = invalid.Faults
 	}
 	return e
 }

@@ -162,6 +162,7 @@ func assemble[TX any, S interface {
 		tx := h.begin(t)
 		for _, one := range strings.Split(query, ";\n") {
 			if err := tx.Exec(one); err != nil {
+				tx.Rollback() // or a pool of one has none left
 				t.Fatal(err)
 			}
 		}

@@ -63,7 +63,9 @@ CREATE CONSTRAINT TRIGGER held_up AFTER INSERT ON {s}run DEFERRABLE INITIALLY DE
 	go func() {
 		receipt, err := outbox.Run(t.Context(), consign.Admission{
 			Operation: consign.Operation{Name: "triage"}, Actor: ann, Tenant: acme, Target: consign.Entity{Type: "ticket", ID: "41"},
-		}, func(_ context.Context, _ pgx.Tx, run *consign.Run) error { return run.Receipt(map[string]any{"done": true}) })
+		}, func(_ context.Context, _ pgx.Tx, run *consign.Run) error {
+			return run.Receipt(map[string]any{"done": true})
+		})
 		done <- answer{receipt, err}
 	}()
 	d.untilBlocked(t, 1, "%")

@@ -108,14 +108,14 @@ func (m *member) ruled() bool {
 		m.minLen != nil || m.maxLen != nil || m.enum != nil
 }
 
-// Check returns what is wrong with a value of the set's type, up to
+// Check returns what is wrong with the value of the set's type that v points to, up to
 // canon.MaxFaults faults; nil: nothing.
 func (s *Set) Check(v any) []canon.Fault {
 	if s == nil {
 		return nil
 	}
 	w := walk{}
-	w.value(reflect.ValueOf(v), s.root, "", 0)
+	w.value(reflect.ValueOf(v).Elem(), s.root, "", 0)
 	return w.faults
 }
 
