@@ -32,9 +32,9 @@ type Options struct {
 	// Default: none.
 	Channels []Channel
 
-	// Authority is required by Handlers, Run and Join. Default: none; New then
-	// refuses handlers with AUTHORITY_MISSING, and Run and Join refuse. Nothing
-	// stands in for it.
+	// Authority is required by Handlers, Run, Join and Receipt. Default: none; New
+	// then refuses handlers with AUTHORITY_MISSING, and the other three refuse.
+	// Nothing stands in for it.
 	Authority Authority
 
 	// Program is the name under which this program is shown to people, at most

@@ -110,7 +110,7 @@ DELETE FROM {s}intent`) // as retention does, in the end
 }
 
 // Three grants, all combinations: each opens its own door and no other.
-func TestGrantsImplyNoOther(t *testing.T) {
+func TestRunReadAndDeliverAreThreeGrants(t *testing.T) {
 	onDeskWith(t, consign.Options{Handlers: []consign.Handler{delivered}}, func(t *testing.T, h *host, d *desk) {
 		prepared := runReceipt(t, h)
 		for i := range 8 {

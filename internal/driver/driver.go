@@ -58,7 +58,8 @@ type Driver interface {
 	// intents it erased. What becomes of each delivery is what lifecycle answers
 	// to EvErase; its row stays as the tombstone, with the payload's digest where
 	// none was bound. Texts of attempts and resolutions go too. Empty subjects
-	// match nothing.
+	// match nothing. The time of approvals that were not consumed is over: without
+	// their target they would fit a run that creates one.
 	Erase(ctx context.Context, subjects []string) (int, error)
 
 	// Prune removes up to limit terminal records of one profile created strictly

@@ -49,6 +49,13 @@ func cancelledBefore[TX any](b *bench[TX]) {
 	} {
 		b.that(err != nil, "%s succeeds after its context is over", what)
 	}
+	for what, call := range map[string]func() error{
+		"run":            func() error { _, _, err := b.Bound.Run(over, ref); return err },
+		"approval":       func() error { _, _, err := b.Bound.Approval(over, ref); return err },
+		"open approvals": func() error { _, err := b.Bound.OpenApprovals(over, driver.OpenApprovals{Limit: 1}); return err },
+	} {
+		b.that(call() != nil, "%s succeeds after its context is over", what)
+	}
 	_, _, err := b.Bound.Begin(over)
 	b.that(err != nil, "begin succeeds after its context is over")
 	_, _, err = b.Bound.Overdue(over, driver.OverdueRequest{})

@@ -40,7 +40,7 @@ func (a *approval) bare(now time.Time) *approval {
 // after is a as it is committed over what was stored before. What was erased while
 // the transaction had it locked stays erased.
 func (a *approval) after(stored *approval) *approval {
-	if stored == nil || !stored.erased {
+	if stored == nil || !stored.erased || a.erased {
 		return a
 	}
 	return a.bare(stored.ExpiresAt)
@@ -152,6 +152,9 @@ func (j joined) Consume(ctx context.Context, id, by driver.ID) error {
 	tx := j.tx
 	tx.store.mu.Lock()
 	defer tx.store.mu.Unlock()
+	if err := tx.mayWrite(); err != nil {
+		return err
+	}
 	opened := tx.rows.runs[by]
 	if opened == nil || !opened.SealedAt.IsZero() || opened.Approval != (driver.ID{}) {
 		return fmt.Errorf("run %s is not open in this transaction", by)
