@@ -65,11 +65,11 @@ func TestDeleteOlderThanRemovesOnlyWhatHasEnded(t *testing.T) {
 // One call removes any number, in batches.
 func TestDeleteOlderThanGoesOnOverItsBatches(t *testing.T) {
 	onEveryStore(t, reply.Options{}, func(t *testing.T, h *host) {
-		if _, err := h.CreateAll(t.Context(), make2500()); err != nil {
+		if _, err := h.CreateAll(t.Context(), moreThanABatch()); err != nil {
 			t.Fatal(err)
 		}
 		h.exec("UPDATE {s}delivery SET status = 4, generation = 1, revision = 1, due_at = NULL, created_at = created_at - 10 * {second}, code = 'CHANNEL_MISSING'")
-		if n, err := h.DeleteOlderThan(t.Context(), time.Now().Add(time.Hour)); n != 2500 || err != nil {
+		if n, err := h.DeleteOlderThan(t.Context(), time.Now().Add(time.Hour)); n != 1001 || err != nil {
 			t.Errorf("removed %d, %v", n, err)
 		}
 		if n := h.text("SELECT CAST(count(*) AS text) FROM {s}intent"); n != "0" {
@@ -78,8 +78,8 @@ func TestDeleteOlderThanGoesOnOverItsBatches(t *testing.T) {
 	})
 }
 
-func make2500() []reply.Message {
-	ms := make([]reply.Message, 2500)
+func moreThanABatch() []reply.Message {
+	ms := make([]reply.Message, 1001)
 	for i := range ms {
 		ms[i] = answer()
 	}
@@ -182,7 +182,7 @@ func TestChannelDrivenByHandIsServed(t *testing.T) {
 			t.Errorf("%s entries of the channel", got)
 		}
 		until(t, "the other program has looked for several times its grace period", func() bool {
-			return h.text("SELECT CAST(count(*) AS text) FROM {s}program WHERE heartbeat_at > started_at + {second}") != "0"
+			return h.text("SELECT CAST(count(*) AS text) FROM {s}program WHERE heartbeat_at > started_at + {second} / 2") != "0"
 		})
 		if r := h.find(waits); r.Status != consign.StatusPending {
 			t.Errorf("stands at %s %s", r.Status, r.Code)
