@@ -248,3 +248,37 @@ func TestPendingGoesOnOverItsPages(t *testing.T) {
 		}
 	})
 }
+
+// What a channel may have sent already is claimed by hand only where the receiver
+// drops a repeated key, and is sent under the same key then. How long a claim holds
+// is the channel's lease.
+func TestClaimOfWhatMayHaveArrivedNeedsAnIdempotentChannel(t *testing.T) {
+	twice := consign.Channel{
+		Name: "relay", Retry: consign.OnSchedule, Idempotent: true, Lease: 10 * time.Minute, Waits: []time.Duration{0},
+		Deliver: func(context.Context, consign.Message, consign.Attempt) error { return errors.New("reset") },
+	}
+	onEveryStore(t, reply.Options{Channels: []consign.Channel{twice}}, func(t *testing.T, h *host) {
+		r := h.create(answer())
+		out := h.messages(consign.Options{Channels: []consign.Channel{twice}})
+		if got, err := out.Visit(t.Context(), r.ID); err != nil || got.Status != consign.StatusPending {
+			t.Fatal(got, err)
+		}
+		h.exec("UPDATE {s}delivery SET due_at = created_at")
+		if len(h.pending()) != 0 {
+			t.Error("what was started is listed as awaiting its first claim")
+		}
+		if _, won, err := h.another(reply.Options{}).Claim(t.Context(), r.ID); won || err != nil {
+			t.Errorf("by a program that does not know the channel: %v, %v", won, err)
+		}
+		c := h.claim(r.ID)
+		if a := c.Attempt(); !c.Record().Uncertain || a.Key != r.ID.String() || a.Number != 2 || a.Generation != 2 {
+			t.Errorf("claimed as %+v, %+v", c.Record(), a)
+		}
+		if left := time.Until(c.Until()); left < 9*time.Minute || left > 10*time.Minute {
+			t.Errorf("the lease is over in %s, want 10m", left)
+		}
+		if got, err := c.MarkDelivered(t.Context()); err != nil || got.Uncertain || got.Attempts != 2 {
+			t.Errorf("%+v, %v", got, err)
+		}
+	})
+}
