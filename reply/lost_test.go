@@ -241,6 +241,25 @@ func TestEvidenceIsKeptThroughAnOutage(t *testing.T) {
 	})
 }
 
+// A reply that does not exist is absent, and that is no failure; a store that cannot be
+// asked is one.
+func TestFindTellsAbsenceFromFailure(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *memoryStore, out *reply.Outbox[*memory.Tx], id consign.Ref) {
+		if r, found, err := out.Find(t.Context(), id); !found || err != nil || r.ID != id {
+			t.Errorf("%+v, %v, %v", r, found, err)
+		}
+		for _, none := range []consign.Ref{{}, consign.NewRef()} {
+			if r, found, err := out.Find(t.Context(), none); found || err != nil || !r.ID.IsZero() {
+				t.Errorf("absent: %+v, %v, %v", r, found, err)
+			}
+		}
+		s.load = func(context.Context, []driver.ID) ([]driver.Record, error) { return nil, errDown }
+		if _, found, err := out.Find(t.Context(), id); found || !errors.Is(err, errDown) {
+			t.Errorf("out of reach: %v, %v", found, err)
+		}
+	})
+}
+
 // A closed database is told at once.
 func TestClosedDatabaseIsTold(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *memoryStore, out *reply.Outbox[*memory.Tx], id consign.Ref) {
