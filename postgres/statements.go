@@ -3,15 +3,15 @@ package postgres
 // statements are the engine's SQL texts with the schema filled in. Each stands as
 // a constant beside the function that uses it.
 type statements struct {
-	claim, claimRefs, due, dueRefs, held  string
-	apply, forget, lockSubjects, forgets  string
-	appendLate, load, history             string
-	overdue, routes, lockEnded, prune     string
-	waiting                               string
-	insert, insertGiven, stored, unwrite  string
-	openRun, sealRun                      string
-	migrations, listed                    string
-	register, serves, unregister, serving string
+	claim, claimRefs, due, dueRefs, held        string
+	plain, apply, forget, lockSubjects, forgets string
+	appendLate, load, history                   string
+	overdue, routes, lockEnded, prune           string
+	waiting                                     string
+	insert, insertGiven, stored, unwrite        string
+	openRun, sealRun                            string
+	migrations, listed                          string
+	register, serves, unregister, serving       string
 }
 
 func (e *engine) statements() statements {
@@ -21,6 +21,7 @@ func (e *engine) statements() statements {
 		due:          e.expand(dueSQL),
 		dueRefs:      e.expand(dueRefsSQL),
 		held:         e.expand(heldSQL),
+		plain:        e.expand(plainSQL),
 		apply:        e.expand(applySQL),
 		forget:       e.expand(forgetSQL),
 		lockSubjects: e.expand(lockSubjectsSQL),

@@ -112,7 +112,11 @@ func (p *panicked) Error() string {
 // contain runs user code and turns its panic into an error.
 func contain(fn func() error) (err error) {
 	defer func() {
-		if v := recover(); v != nil {
+		switch v := recover().(type) {
+		case nil:
+		case *panicked: // it was contained before, in another goroutine
+			err = v
+		default:
 			err = &panicked{v}
 		}
 	}()
