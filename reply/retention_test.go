@@ -68,7 +68,12 @@ func TestDeleteOlderThanGoesOnOverItsBatches(t *testing.T) {
 		if _, err := h.CreateAll(t.Context(), moreThanABatch()); err != nil {
 			t.Fatal(err)
 		}
-		h.exec("UPDATE {s}delivery SET status = 4, generation = 1, revision = 1, due_at = NULL, created_at = created_at - 10 * {second}, code = 'CHANNEL_MISSING'")
+		out := h.messages(consign.Options{Workers: 1000, Channels: []consign.Channel{{
+			Name: "relay", Deliver: func(context.Context, consign.Message, consign.Attempt) error { return nil },
+		}}})
+		if done, err := out.Drain(t.Context(), 2000); len(done) != 1001 || err != nil {
+			t.Fatal(len(done), err)
+		}
 		if n, err := h.DeleteOlderThan(t.Context(), time.Now().Add(time.Hour)); n != 1001 || err != nil {
 			t.Errorf("removed %d, %v", n, err)
 		}

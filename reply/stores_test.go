@@ -61,6 +61,7 @@ type messages interface {
 	EnqueueNow(ctx context.Context, m consign.Message) (consign.Ref, error)
 	Find(ctx context.Context, ref consign.Ref) (consign.Intent, error)
 	Visit(ctx context.Context, ref consign.Ref) (consign.Result, error)
+	Drain(ctx context.Context, limit int) ([]consign.Result, error)
 	Serve(ctx context.Context) error
 }
 
@@ -77,6 +78,7 @@ type txn struct {
 // onEveryStore runs a test on PostgreSQL through pgx and through database/sql, and on
 // an SQLite file whose pool has a single connection.
 func onEveryStore(t *testing.T, o reply.Options, test func(t *testing.T, h *host)) {
+	t.Parallel() // most of the time goes into waiting for the disk
 	t.Run("postgres", func(t *testing.T) { test(t, onPostgres(t, o)) })
 	t.Run("postgres-sql", func(t *testing.T) { test(t, onPostgresSQL(t, o)) })
 	t.Run("sqlite", func(t *testing.T) { test(t, onSQLite(t, o)) })
@@ -304,6 +306,7 @@ func (h *host) exec(query string) {
 	h.t.Helper()
 	tx := h.begin()
 	if err := tx.exec(query); err != nil {
+		tx.rollback()
 		h.t.Fatalf("%s: %v", query, err)
 	}
 	if err := tx.commit(); err != nil {
