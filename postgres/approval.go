@@ -169,7 +169,7 @@ func (e *engine) OpenApprovals(ctx context.Context, q driver.OpenApprovals) ([]d
 	}
 	var list []driver.Approval
 	args := []any{text(q.Tenant), after, q.After.ID.String(), int64(q.Limit)}
-	err := e.read(ctx, "open approvals", e.q.waiting, args, func(rows pgx.Rows) error {
+	err := e.read(ctx, "open approvals", e.q.undecided, args, func(rows pgx.Rows) error {
 		a, err := scanApproval(rows.Scan)
 		list = append(list, a)
 		return err

@@ -146,3 +146,20 @@ func errorText(err error) (s string) {
 	}
 	return s[:cut]
 }
+
+// Told is what an error says of an attempt that its caller made without Effect: as
+// an effect that ended with it, with what is kept of its text. Nil says nothing.
+func Told(err error) (outcome lifecycle.Outcome, http int, text string) {
+	v := judge(func() error { return err })
+	switch v.kind {
+	case lifecycle.EvNotSent:
+		outcome = lifecycle.NotSent
+	case lifecycle.EvRefused:
+		outcome = lifecycle.Refused
+	case lifecycle.EvRejected:
+		outcome = lifecycle.Rejected
+	default:
+		outcome = lifecycle.Unknown
+	}
+	return outcome, v.http, v.text
+}

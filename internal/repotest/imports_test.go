@@ -28,6 +28,7 @@ var mustSee = []string{
 	"./internal/repotest",
 	"./migrate",
 	"./postgres",
+	"./reply",
 	"./sqlite",
 }
 
