@@ -43,12 +43,14 @@ type noticeRequest struct {
 // bench is a handler that a test can interfere with, and its far side.
 type bench struct {
 	crm
-	work   consign.Work[noticeInput]
-	before func(ctx context.Context, d *consign.Delivery) error // in the handler, before its effect
-	after  func(ctx context.Context, d *consign.Delivery) error // after it
-	build  func(d *consign.Delivery) any                        // the request
-	calls  int
-	effect error // what Effect returned last
+	work    consign.Work[noticeInput]
+	before  func(ctx context.Context, d *consign.Delivery) error // in the handler, before its effect
+	after   func(ctx context.Context, d *consign.Delivery) error // after it
+	build   func(d *consign.Delivery) any                        // the request
+	instead func(ctx context.Context, d *consign.Delivery) error // of an effect
+	skip    bool                                                 // no effect at all
+	calls   int
+	effect  error // what Effect returned last
 }
 
 func newBench() *bench {
@@ -67,6 +69,12 @@ func (b *bench) handle(ctx context.Context, d *consign.Delivery, in noticeInput)
 	var request any = noticeRequest{Ticket: in.Ticket, Version: d.Target.Version, Text: "triaged"}
 	if b.build != nil {
 		request = b.build(d)
+	}
+	switch {
+	case b.skip:
+		return nil
+	case b.instead != nil:
+		return b.instead(ctx, d)
 	}
 	b.effect = d.Effect(ctx, request, b.send)
 	if b.after != nil {
