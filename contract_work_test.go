@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/consign-go/consign"
+	"github.com/consign-go/consign/consigntest"
+	"github.com/consign-go/consign/internal/driver"
 	"github.com/consign-go/consign/internal/driver/memory"
 )
 
@@ -247,5 +249,105 @@ func serveUntil(t *testing.T, o outbox, so func() bool) {
 	stop()
 	if err := <-ended; err != nil {
 		t.Error(err)
+	}
+}
+
+// A contract that says nothing: 60 s lease, 30 s for the effect, three attempts, a
+// day. The attempts are a bound, and the schedule is kept to.
+func TestContractBoundsAttemptsAndSetsTheirTimes(t *testing.T) {
+	b := newBench()
+	o := b.options()
+	spaced := *newBench()
+	spaced.work.Kind, spaced.work.MaxAttempts = "tickets.spaced", 4
+	spaced.work.Backoff = consign.Backoff{First: time.Hour, Factor: 3, Max: 4 * time.Hour}
+	w := spaced.work
+	o.Handlers = append(o.Handlers, w.Handler(func(ctx context.Context, d *consign.Delivery, in noticeInput) error {
+		return spaced.handle(ctx, d, in)
+	}))
+	onDeskWith(t, o, func(t *testing.T, h *host, _ *desk) {
+		*b = *newBench()
+		spaced = *newBench()
+		refused := func(consign.Attempt) error { return consign.Refused(errors.New("busy"), 0) }
+		b.answer, spaced.answer = refused, refused
+		ref := commitWork(t, h, b.work, 1).Work[0]
+		const contract = `SELECT lease_ms || ' ' || timeout_ms || ' ' || max_attempts || ' ' || max_age_ms FROM {s}delivery`
+		if s := h.text(t, contract); s != "60000 30000 3 86400000" {
+			t.Errorf("the contract is %s", s)
+		}
+		for range 3 {
+			visit(t, h.outbox, ref)
+			due(t, h, ref)
+		}
+		wantEnd(t, h, b, ref, consign.StatusReconciliationRequired, consign.CodeAttemptsExhausted, 3)
+
+		ref = commitWork(t, h, w, 1).Work[0]
+		for i, first := range []time.Duration{time.Hour, 3 * time.Hour, 4 * time.Hour} {
+			visit(t, h.outbox, ref)
+			found := find(t, h, ref)
+			if wait := found.DueAt.Sub(found.UpdatedAt); wait < first || wait > first*6/5+time.Second {
+				t.Errorf("after attempt %d it waits %s, want %s and at most a fifth more", i+1, wait, first)
+			}
+			due(t, h, ref)
+		}
+	})
+}
+
+// What the caller does to its lists after New changes nothing.
+func TestKindsAreFixedByNew(t *testing.T) {
+	calls := 0
+	count := func(context.Context, *consign.Delivery, noticeInput) error { calls++; return consign.Cancel("seen") }
+	handlers := []consign.Handler{triaged.Handler(count)}
+	store, authority := consigntest.NewStore(), consigntest.NewAuthority()
+	outbox, err := consign.New(store, &consign.Options{Handlers: handlers, Authority: authority})
+	if err != nil {
+		t.Fatal(err)
+	}
+	handlers[0] = consign.Work[noticeInput]{Kind: "other"}.Handler(nil)
+	receipt, err := outbox.Run(t.Context(), admit, func(_ context.Context, _ *consigntest.Tx, run *consign.Run) error {
+		return work(triaged, noticeInput{Ticket: "41"})(run)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r, err := outbox.Visit(t.Context(), receipt.Work[0]); err != nil || r.Code != consign.CodeCancelledByHandler || calls != 1 {
+		t.Errorf("%+v, %v, %d calls", r, err, calls)
+	}
+}
+
+// Programs find work by a part of its fingerprint. Work whose whole one is another
+// stops before its handler.
+func TestWholeFingerprintIsComparedBeforeDelivery(t *testing.T) {
+	store := memory.New()
+	calls := 0
+	outbox, err := consign.New(store, &consign.Options{Authority: consigntest.NewAuthority(), Handlers: []consign.Handler{
+		triaged.Handler(func(context.Context, *consign.Delivery, noticeInput) error { calls++; return nil }),
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	receipt, err := outbox.Run(t.Context(), admit, func(_ context.Context, _ *memory.Tx, run *consign.Run) error {
+		return work(triaged, noticeInput{Ticket: "41"})(run)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	found, err := store.Load(t.Context(), []driver.ID{driver.ID(receipt.Work[0].ID)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	forged := driver.New{Intent: found[0].Intent, Contract: found[0].State.Contract}
+	forged.Ref, forged.WorkKey = driver.NewID(), "forged"
+	forged.Key = forged.Ref
+	forged.Fingerprint[31] ^= 1
+	tx, dtx, err := store.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(dtx.Insert(t.Context(), []driver.New{forged}), tx.Commit()); err != nil {
+		t.Fatal(err)
+	}
+	r, err := outbox.Visit(t.Context(), consign.Ref{ID: consign.ID(forged.Ref)})
+	if err != nil || r.Status != consign.StatusReconciliationRequired || r.Code != consign.CodeHandlerChanged || calls != 0 {
+		t.Errorf("%+v, %v, %d calls", r, err, calls)
 	}
 }

@@ -212,6 +212,10 @@ var obstacles = []struct {
 		consign.StatusCancelled, consign.CodeAuthorityRevoked},
 	{"the authority answers for another actor", func(_ *testing.T, _ *host, d *desk) { d.stranger = true },
 		consign.StatusCancelled, consign.CodeAuthorityRevoked},
+	{"the authority answers for another tenant", func(_ *testing.T, _ *host, d *desk) { d.otherTenant = true },
+		consign.StatusCancelled, consign.CodeAuthorityRevoked},
+	{"the authority answers with another target", func(_ *testing.T, _ *host, d *desk) { d.otherTarget = true },
+		consign.StatusCancelled, consign.CodeTargetUnavailable},
 	{"the actor's security version rose", func(t *testing.T, h *host, _ *desk) {
 		h.exec(t, `UPDATE {t}staff SET security_version = security_version + 1`)
 	}, consign.StatusCancelled, consign.CodeAuthorityRevoked},
@@ -244,7 +248,8 @@ func TestNothingIsSentUnlessTheAuthorityAllowsIt(t *testing.T) {
 					*b, *d = *newBench(), desk{}
 					h.exec(t, `UPDATE {t}staff SET security_version = 3`)
 					ref := commitWork(t, h, b.work, 1).Work[0]
-					committed := h.text(t, `SELECT status FROM {t}ticket WHERE id = 41`)
+					const done = `SELECT (SELECT status FROM {t}ticket WHERE id = 41) || ' ' || max(sealed_at) || ' ' || max(receipt) || ' ' || count(*) FROM {s}run`
+					committed := h.text(t, done)
 					if late {
 						b.before = func(context.Context, *consign.Delivery) error { o.set(t, h, d); return nil }
 					} else {
@@ -261,8 +266,8 @@ func TestNothingIsSentUnlessTheAuthorityAllowsIt(t *testing.T) {
 					if late {
 						checkRefusal(t, b.effect, ref, o.code)
 					}
-					if s := h.text(t, `SELECT status FROM {t}ticket WHERE id = 41`); s != committed {
-						t.Errorf("the ticket is %s", s)
+					if s := h.text(t, done); s != committed {
+						t.Errorf("what the run committed was %s and is %s", committed, s)
 					}
 					if o.status != consign.StatusPending {
 						return
@@ -429,5 +434,46 @@ func TestGrantsImplyNoOtherGrant(t *testing.T) {
 		h.exec(t, `UPDATE {t}ticket SET lock_version = lock_version - 1 WHERE id = 41`)
 		visit(t, h.outbox, one)
 		wantEnd(t, h, b, one, consign.StatusCancelled, consign.CodeDeliveryNotPermitted, 0)
+	})
+}
+
+// The checks at the boundary come in their order, and the first that fails ends it:
+// the request, then the authority, then what is bound to the key.
+func TestFirstFaultAtTheBoundaryEndsIt(t *testing.T) {
+	b := newBench()
+	onDeskWith(t, b.options(), func(t *testing.T, h *host, d *desk) {
+		*b, *d = *newBench(), desk{}
+		ref := commitWork(t, h, b.work, 1).Work[0]
+		b.before = func(context.Context, *consign.Delivery) error {
+			d.asked, d.revoked, d.gone, d.undeliverable = nil, true, true, true
+			return nil
+		}
+		b.build = func(*consign.Delivery) any { return "no object" }
+		visit(t, h.outbox, ref)
+		wantEnd(t, h, b, ref, consign.StatusReconciliationRequired, consign.CodeRequestInvalid, 0)
+		if len(d.asked) != 0 {
+			t.Errorf("the authority was asked %q about a request that may not be sent", d.asked)
+		}
+
+		for _, c := range []struct {
+			set  func()
+			code consign.Code
+		}{
+			{func() { d.revoked, d.gone, d.undeliverable = true, true, true }, consign.CodeAuthorityRevoked},
+			{func() { d.gone, d.undeliverable = true, true }, consign.CodeTargetUnavailable},
+			{func() { d.undeliverable = true; h.exec(t, editSQL) }, consign.CodeRecordChanged},
+			{func() { d.undeliverable = true }, consign.CodeDeliveryNotPermitted},
+			{func() {}, consign.CodeRequestChanged},
+		} {
+			*b, *d = *newBench(), desk{}
+			b.answer = func(consign.Attempt) error { return io.EOF } // so that the next request is another one
+			b.build = func(*consign.Delivery) any { return map[string]any{"n": b.calls} }
+			ref := commitWork(t, h, b.work, 1).Work[0]
+			visit(t, h.outbox, ref)
+			b.before = func(context.Context, *consign.Delivery) error { c.set(); return nil }
+			due(t, h, ref)
+			visit(t, h.outbox, ref)
+			wantEnd(t, h, b, ref, consign.StatusReconciliationRequired, c.code, 1)
+		}
 	})
 }

@@ -55,8 +55,9 @@ func (w Work[T]) Handler(fn func(ctx context.Context, d *Delivery, in T) error) 
 			h.faults.add(field, "is nil")
 		}
 	}
+	upgrade := maps.Clone(w.Upgrade) // the caller's may change
 	h.prepare = func(i *driver.Intent) (call, error) {
-		in, err := read[T](k, w.Upgrade, i)
+		in, err := read(k, upgrade, i)
 		if err != nil {
 			return nil, err
 		}
