@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/consign-go/consign"
+	"github.com/consign-go/consign/consigntest"
 	"github.com/consign-go/consign/internal/driver/memory"
 )
 
@@ -375,4 +376,38 @@ func TestLoggerIsToldIDsAndCodesOnly(t *testing.T) {
 			t.Errorf("%d observations, %d lines", observed, strings.Count(log, "\n"))
 		}
 	})
+}
+
+// boundedAuthority notes how long the authority may take.
+type boundedAuthority struct {
+	*consigntest.Authority
+	left []time.Duration
+}
+
+func (a *boundedAuthority) Principal(ctx context.Context, v consign.View, actor, tenant consign.Entity) (consign.Principal, error) {
+	end, _ := ctx.Deadline()
+	a.left = append(a.left, time.Until(end))
+	return a.Authority.Principal(ctx, v, actor, tenant)
+}
+
+// Whatever context a handler gives to its effect, the authority's ends before the
+// lease does, and that of the effect with the contract's timeout.
+func TestNoContextOutlivesTheLease(t *testing.T) {
+	a := &boundedAuthority{Authority: consigntest.NewAuthority()}
+	i := consigntest.Deliver(t, triaged, func(_ context.Context, d *consign.Delivery, in noticeInput) error {
+		return d.Effect(context.Background(), in, func(ctx context.Context, _ consign.Attempt) error {
+			end, _ := ctx.Deadline()
+			a.left = append(a.left, time.Until(end))
+			return nil
+		})
+	}, noticeInput{Ticket: "41"}, &consigntest.Case{Authority: a})
+	limits := []time.Duration{55 * time.Second, 55 * time.Second, 30 * time.Second}
+	if i.Status != consign.StatusSucceeded || len(a.left) != len(limits) {
+		t.Fatalf("%s, asked %d times", i.Status, len(a.left))
+	}
+	for n, limit := range limits {
+		if left := a.left[n]; left <= 0 || left > limit {
+			t.Errorf("context %d ends after %s, want %s at most", n, left, limit)
+		}
+	}
 }
