@@ -3,14 +3,14 @@ package postgres
 // statements are the engine's SQL texts with the schema filled in. Each stands as
 // a constant beside the function that uses it.
 type statements struct {
-	claim, claimRefs, due, dueRefs, held  string
-	apply, forget, lockSubjects, forgets  string
-	appendLate, load, history             string
-	overdue, routes, lockEnded, prune     string
-	insert, insertGiven, stored, unwrite  string
-	openRun, sealRun                      string
-	migrations, listed                    string
-	register, serves, unregister, serving string
+	claim, claimRefs, due, dueRefs, held        string
+	plain, apply, forget, lockSubjects, forgets string
+	appendLate, load, history                   string
+	overdue, routes, lockEnded, prune           string
+	insert, insertGiven, stored, unwrite        string
+	openRun, sealRun                            string
+	migrations, listed                          string
+	register, serves, unregister, serving       string
 }
 
 func (e *engine) statements() statements {
@@ -20,6 +20,7 @@ func (e *engine) statements() statements {
 		due:          e.expand(dueSQL),
 		dueRefs:      e.expand(dueRefsSQL),
 		held:         e.expand(heldSQL),
+		plain:        e.expand(plainSQL),
 		apply:        e.expand(applySQL),
 		forget:       e.expand(forgetSQL),
 		lockSubjects: e.expand(lockSubjectsSQL),
