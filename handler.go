@@ -145,7 +145,7 @@ func (o *Outbox[TX]) deliver(ctx context.Context, t *dispatch.Task, h *Handler) 
 		view: o.view(), boundary: b,
 	}
 	b.prepared = target.Version
-	defer d.view.close()
+	defer d.view.end()
 	return fn(ctx, d)
 }
 
