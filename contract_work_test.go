@@ -264,7 +264,7 @@ func TestContractBoundsAttemptsAndSetsTheirTimes(t *testing.T) {
 	o.Handlers = append(o.Handlers, w.Handler(func(ctx context.Context, d *consign.Delivery, in noticeInput) error {
 		return spaced.handle(ctx, d, in)
 	}))
-	onDeskWith(t, o, func(t *testing.T, h *host, _ *desk) {
+	onBothDesks(t, o, func(t *testing.T, h *host, _ *desk) {
 		*b = *newBench()
 		spaced = *newBench()
 		refused := func(consign.Attempt) error { return consign.Refused(errors.New("busy"), 0) }

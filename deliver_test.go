@@ -241,7 +241,7 @@ var obstacles = []struct {
 // attempt counted and with no harm to what the run committed.
 func TestNothingIsSentUnlessTheAuthorityAllowsIt(t *testing.T) {
 	b := newBench()
-	onDeskWith(t, b.options(), func(t *testing.T, h *host, d *desk) {
+	onBothDesks(t, b.options(), func(t *testing.T, h *host, d *desk) {
 		for _, o := range obstacles {
 			for _, late := range []bool{false, true} {
 				t.Run(fmt.Sprint(o.name, ", between the two askings: ", late), func(t *testing.T) {
@@ -300,7 +300,7 @@ func checkRefusal(t *testing.T, err error, ref consign.Ref, code consign.Code) {
 // sent: it goes to a person instead of being cancelled.
 func TestRevokedAfterAnUnknownOutcomeIsReviewed(t *testing.T) {
 	b := newBench()
-	onDeskWith(t, b.options(), func(t *testing.T, h *host, d *desk) {
+	onBothDesks(t, b.options(), func(t *testing.T, h *host, d *desk) {
 		for _, o := range obstacles {
 			if o.code == "" {
 				continue
@@ -367,7 +367,7 @@ func TestCurrentAcceptsNewerDataAndNothingElse(t *testing.T) {
 	b := newBench()
 	b.work.Record = consign.Current
 	w := b.work
-	onDeskWith(t, b.options(), func(t *testing.T, h *host, d *desk) {
+	onBothDesks(t, b.options(), func(t *testing.T, h *host, d *desk) {
 		fresh := func() consign.Ref {
 			*b, *d = *newBench(), desk{}
 			h.exec(t, `UPDATE {t}staff SET security_version = 3`)
@@ -419,7 +419,7 @@ func TestGrantsImplyNoOtherGrant(t *testing.T) {
 	other.work.Kind = "tickets.other"
 	o := b.options()
 	o.Handlers = append(o.Handlers, other.work.Handler(other.handle))
-	onDeskWith(t, o, func(t *testing.T, h *host, d *desk) {
+	onBothDesks(t, o, func(t *testing.T, h *host, d *desk) {
 		*b, *other = *newBench(), *newBench()
 		other.work.Kind = "tickets.other"
 		d.undeliverable = true // may run and read all the same
@@ -441,7 +441,7 @@ func TestGrantsImplyNoOtherGrant(t *testing.T) {
 // the request, then the authority, then what is bound to the key.
 func TestFirstFaultAtTheBoundaryEndsIt(t *testing.T) {
 	b := newBench()
-	onDeskWith(t, b.options(), func(t *testing.T, h *host, d *desk) {
+	onBothDesks(t, b.options(), func(t *testing.T, h *host, d *desk) {
 		*b, *d = *newBench(), desk{}
 		ref := commitWork(t, h, b.work, 1).Work[0]
 		b.before = func(context.Context, *consign.Delivery) error {

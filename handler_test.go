@@ -82,7 +82,7 @@ func TestWhatHandlersDoDecidesWhatBecomesOfTheWork(t *testing.T) {
 		}, review, invalid, 0},
 	}
 	b := newBench()
-	onDeskWith(t, b.options(), func(t *testing.T, h *host, _ *desk) {
+	onBothDesks(t, b.options(), func(t *testing.T, h *host, _ *desk) {
 		for _, c := range cases {
 			t.Run(c.name, func(t *testing.T) {
 				*b = *newBench()
@@ -115,7 +115,7 @@ func TestOutcomesOfAnEffect(t *testing.T) {
 		{"cancelled inside the effect", consign.Cancel("too late"), pending, "", true},
 	}
 	b := newBench()
-	onDeskWith(t, b.options(), func(t *testing.T, h *host, _ *desk) {
+	onBothDesks(t, b.options(), func(t *testing.T, h *host, _ *desk) {
 		for _, c := range cases {
 			*b = *newBench()
 			b.answer = func(consign.Attempt) error { return c.err }
@@ -144,7 +144,7 @@ func TestOutcomesOfAnEffect(t *testing.T) {
 // The effect works once, and what it has seen stands, whatever comes after it.
 func TestSecondEffectIsRefusedAndTheFirstStands(t *testing.T) {
 	b := newBench()
-	onDeskWith(t, b.options(), func(t *testing.T, h *host, d *desk) {
+	onBothDesks(t, b.options(), func(t *testing.T, h *host, d *desk) {
 		*b = *newBench()
 		var again error
 		var kept *consign.Delivery
@@ -178,7 +178,7 @@ func TestDeadlineThatPassesBeforeTheEffectStopsIt(t *testing.T) {
 	b := newBench()
 	b.work.MaxAge = 400 * time.Millisecond
 	w := b.work
-	onDeskWith(t, b.options(), func(t *testing.T, h *host, d *desk) {
+	onBothDesks(t, b.options(), func(t *testing.T, h *host, d *desk) {
 		*b, *d = *newBench(), desk{}
 		ref := commitWork(t, h, w, 1).Work[0]
 		var deadline time.Time
@@ -265,7 +265,7 @@ func TestViewsOnlyReadAndEndBeforeTheEffect(t *testing.T) {
 // others are delivered all the same.
 func TestOneBadDeliveryNeverHoldsUpTheOthers(t *testing.T) {
 	b := newBench()
-	onDeskWith(t, b.options(), func(t *testing.T, h *host, _ *desk) {
+	onBothDesks(t, b.options(), func(t *testing.T, h *host, _ *desk) {
 		*b = *newBench()
 		refs := commitWork(t, h, b.work, 8).Work
 		fickleFails = map[string]bool{"bad": true}
@@ -340,7 +340,7 @@ func TestLoggerIsToldIDsAndCodesOnly(t *testing.T) {
 	observed := 0
 	o.Observe = func(consign.Observation) { observed++ }
 	o.Logger = slog.New(slog.NewJSONHandler(&out, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	onDeskWith(t, o, func(t *testing.T, h *host, d *desk) {
+	onBothDesks(t, o, func(t *testing.T, h *host, d *desk) {
 		*b, *d = *newBench(), desk{}
 		out.Reset()
 		observed = 0
