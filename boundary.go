@@ -78,6 +78,7 @@ func (b *boundary) canonicalise(request any, send bool) error {
 // *dispatch.Stop; any other error leaves the delivery undecided.
 func (b *boundary) ask(ctx context.Context) (Principal, Target, error) {
 	v := b.look()
+	defer v.end()
 	p, t, err := b.standing(ctx, v)
 	if !v.close() && err == nil {
 		err = errors.New("the authority has answered while it still reads through its view")

@@ -43,12 +43,14 @@ type noticeRequest struct {
 // bench is a handler that a test can interfere with, and its far side.
 type bench struct {
 	crm
-	work   consign.Work[noticeInput]
-	before func(ctx context.Context, d *consign.Delivery) error // in the handler, before its effect
-	after  func(ctx context.Context, d *consign.Delivery) error // after it
-	build  func(d *consign.Delivery) any                        // the request
-	calls  int
-	effect error // what Effect returned last
+	work    consign.Work[noticeInput]
+	before  func(ctx context.Context, d *consign.Delivery) error // in the handler, before its effect
+	after   func(ctx context.Context, d *consign.Delivery) error // after it
+	build   func(d *consign.Delivery) any                        // the request
+	instead func(ctx context.Context, d *consign.Delivery) error // of an effect
+	skip    bool                                                 // no effect at all
+	calls   int
+	effect  error // what Effect returned last
 }
 
 func newBench() *bench {
@@ -67,6 +69,12 @@ func (b *bench) handle(ctx context.Context, d *consign.Delivery, in noticeInput)
 	var request any = noticeRequest{Ticket: in.Ticket, Version: d.Target.Version, Text: "triaged"}
 	if b.build != nil {
 		request = b.build(d)
+	}
+	switch {
+	case b.skip:
+		return nil
+	case b.instead != nil:
+		return b.instead(ctx, d)
 	}
 	b.effect = d.Effect(ctx, request, b.send)
 	if b.after != nil {
@@ -204,6 +212,10 @@ var obstacles = []struct {
 		consign.StatusCancelled, consign.CodeAuthorityRevoked},
 	{"the authority answers for another actor", func(_ *testing.T, _ *host, d *desk) { d.stranger = true },
 		consign.StatusCancelled, consign.CodeAuthorityRevoked},
+	{"the authority answers for another tenant", func(_ *testing.T, _ *host, d *desk) { d.otherTenant = true },
+		consign.StatusCancelled, consign.CodeAuthorityRevoked},
+	{"the authority answers with another target", func(_ *testing.T, _ *host, d *desk) { d.otherTarget = true },
+		consign.StatusCancelled, consign.CodeTargetUnavailable},
 	{"the actor's security version rose", func(t *testing.T, h *host, _ *desk) {
 		h.exec(t, `UPDATE {t}staff SET security_version = security_version + 1`)
 	}, consign.StatusCancelled, consign.CodeAuthorityRevoked},
@@ -229,14 +241,15 @@ var obstacles = []struct {
 // attempt counted and with no harm to what the run committed.
 func TestNothingIsSentUnlessTheAuthorityAllowsIt(t *testing.T) {
 	b := newBench()
-	onDeskWith(t, b.options(), func(t *testing.T, h *host, d *desk) {
+	onBothDesks(t, b.options(), func(t *testing.T, h *host, d *desk) {
 		for _, o := range obstacles {
 			for _, late := range []bool{false, true} {
 				t.Run(fmt.Sprint(o.name, ", between the two askings: ", late), func(t *testing.T) {
 					*b, *d = *newBench(), desk{}
 					h.exec(t, `UPDATE {t}staff SET security_version = 3`)
 					ref := commitWork(t, h, b.work, 1).Work[0]
-					committed := h.text(t, `SELECT status FROM {t}ticket WHERE id = 41`)
+					const done = `SELECT (SELECT status FROM {t}ticket WHERE id = 41) || ' ' || max(sealed_at) || ' ' || max(receipt) || ' ' || count(*) FROM {s}run`
+					committed := h.text(t, done)
 					if late {
 						b.before = func(context.Context, *consign.Delivery) error { o.set(t, h, d); return nil }
 					} else {
@@ -253,8 +266,8 @@ func TestNothingIsSentUnlessTheAuthorityAllowsIt(t *testing.T) {
 					if late {
 						checkRefusal(t, b.effect, ref, o.code)
 					}
-					if s := h.text(t, `SELECT status FROM {t}ticket WHERE id = 41`); s != committed {
-						t.Errorf("the ticket is %s", s)
+					if s := h.text(t, done); s != committed {
+						t.Errorf("what the run committed was %s and is %s", committed, s)
 					}
 					if o.status != consign.StatusPending {
 						return
@@ -287,7 +300,7 @@ func checkRefusal(t *testing.T, err error, ref consign.Ref, code consign.Code) {
 // sent: it goes to a person instead of being cancelled.
 func TestRevokedAfterAnUnknownOutcomeIsReviewed(t *testing.T) {
 	b := newBench()
-	onDeskWith(t, b.options(), func(t *testing.T, h *host, d *desk) {
+	onBothDesks(t, b.options(), func(t *testing.T, h *host, d *desk) {
 		for _, o := range obstacles {
 			if o.code == "" {
 				continue
@@ -354,7 +367,7 @@ func TestCurrentAcceptsNewerDataAndNothingElse(t *testing.T) {
 	b := newBench()
 	b.work.Record = consign.Current
 	w := b.work
-	onDeskWith(t, b.options(), func(t *testing.T, h *host, d *desk) {
+	onBothDesks(t, b.options(), func(t *testing.T, h *host, d *desk) {
 		fresh := func() consign.Ref {
 			*b, *d = *newBench(), desk{}
 			h.exec(t, `UPDATE {t}staff SET security_version = 3`)
@@ -406,7 +419,7 @@ func TestGrantsImplyNoOtherGrant(t *testing.T) {
 	other.work.Kind = "tickets.other"
 	o := b.options()
 	o.Handlers = append(o.Handlers, other.work.Handler(other.handle))
-	onDeskWith(t, o, func(t *testing.T, h *host, d *desk) {
+	onBothDesks(t, o, func(t *testing.T, h *host, d *desk) {
 		*b, *other = *newBench(), *newBench()
 		other.work.Kind = "tickets.other"
 		d.undeliverable = true // may run and read all the same
@@ -421,5 +434,46 @@ func TestGrantsImplyNoOtherGrant(t *testing.T) {
 		h.exec(t, `UPDATE {t}ticket SET lock_version = lock_version - 1 WHERE id = 41`)
 		visit(t, h.outbox, one)
 		wantEnd(t, h, b, one, consign.StatusCancelled, consign.CodeDeliveryNotPermitted, 0)
+	})
+}
+
+// The checks at the boundary come in their order, and the first that fails ends it:
+// the request, then the authority, then what is bound to the key.
+func TestFirstFaultAtTheBoundaryEndsIt(t *testing.T) {
+	b := newBench()
+	onBothDesks(t, b.options(), func(t *testing.T, h *host, d *desk) {
+		*b, *d = *newBench(), desk{}
+		ref := commitWork(t, h, b.work, 1).Work[0]
+		b.before = func(context.Context, *consign.Delivery) error {
+			d.asked, d.revoked, d.gone, d.undeliverable = nil, true, true, true
+			return nil
+		}
+		b.build = func(*consign.Delivery) any { return "no object" }
+		visit(t, h.outbox, ref)
+		wantEnd(t, h, b, ref, consign.StatusReconciliationRequired, consign.CodeRequestInvalid, 0)
+		if len(d.asked) != 0 {
+			t.Errorf("the authority was asked %q about a request that may not be sent", d.asked)
+		}
+
+		for _, c := range []struct {
+			set  func()
+			code consign.Code
+		}{
+			{func() { d.revoked, d.gone, d.undeliverable = true, true, true }, consign.CodeAuthorityRevoked},
+			{func() { d.gone, d.undeliverable = true, true }, consign.CodeTargetUnavailable},
+			{func() { d.undeliverable = true; h.exec(t, editSQL) }, consign.CodeRecordChanged},
+			{func() { d.undeliverable = true }, consign.CodeDeliveryNotPermitted},
+			{func() {}, consign.CodeRequestChanged},
+		} {
+			*b, *d = *newBench(), desk{}
+			b.answer = func(consign.Attempt) error { return io.EOF } // so that the next request is another one
+			b.build = func(*consign.Delivery) any { return map[string]any{"n": b.calls} }
+			ref := commitWork(t, h, b.work, 1).Work[0]
+			visit(t, h.outbox, ref)
+			b.before = func(context.Context, *consign.Delivery) error { c.set(); return nil }
+			due(t, h, ref)
+			visit(t, h.outbox, ref)
+			wantEnd(t, h, b, ref, consign.StatusReconciliationRequired, c.code, 1)
+		}
 	})
 }

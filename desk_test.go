@@ -14,19 +14,20 @@ import (
 type desk struct {
 	mu sync.Mutex // of what it notes
 
-	revoked, denied, gone bool   // the definite noes
-	undeliverable         bool   // may run, but not deliver
-	pair                  string // the only operation and kind that may be delivered; empty: all
-	unreadable            bool   // may not read receipts
-	crashes               bool   // panics
-	trouble               error  // undecided
-	stranger              bool   // answers for somebody else
-	empty                 bool   // answers nothing, without an error
-	noVersion             bool
-	writes                error // what came of writing through each view; set by the desk
-	tryWrites             bool
-	asked                 []string
-	views                 []consign.View // that it was given
+	revoked, denied, gone    bool   // the definite noes
+	undeliverable            bool   // may run, but not deliver
+	pair                     string // the only operation and kind that may be delivered; empty: all
+	otherTenant, otherTarget bool   // answers for another one
+	unreadable               bool   // may not read receipts
+	crashes                  bool   // panics
+	trouble                  error  // undecided
+	stranger                 bool   // answers for somebody else
+	empty                    bool   // answers nothing, without an error
+	noVersion                bool
+	writes                   error // what came of writing through each view; set by the desk
+	tryWrites                bool
+	asked                    []string
+	views                    []consign.View // that it was given
 }
 
 // deskOn is a desk on one kind of store.
@@ -79,6 +80,9 @@ func (d *deskOn[TX]) read(ctx context.Context, v consign.View, query string) (st
 
 func (d *deskOn[TX]) Principal(ctx context.Context, v consign.View, actor, tenant consign.Entity) (consign.Principal, error) {
 	d.note("principal")
+	if d.otherTenant {
+		tenant.ID += "0"
+	}
 	d.saw(v)
 	switch {
 	case d.crashes:
@@ -105,6 +109,9 @@ func (d *deskOn[TX]) Target(ctx context.Context, v consign.View, p consign.Princ
 		return consign.Target{}, errors.New("the principal's own value was not handed on")
 	}
 	version, err := d.read(ctx, v, `SELECT lock_version FROM {t}ticket WHERE id = `+e.ID)
+	if d.otherTarget {
+		e.Type += "s"
+	}
 	if d.noVersion {
 		version = ""
 	}

@@ -55,8 +55,9 @@ func (w Work[T]) Handler(fn func(ctx context.Context, d *Delivery, in T) error) 
 			h.faults.add(field, "is nil")
 		}
 	}
+	upgrade := maps.Clone(w.Upgrade) // the caller's may change
 	h.prepare = func(i *driver.Intent) (call, error) {
-		in, err := read[T](k, w.Upgrade, i)
+		in, err := read(k, upgrade, i)
 		if err != nil {
 			return nil, err
 		}
@@ -144,7 +145,7 @@ func (o *Outbox[TX]) deliver(ctx context.Context, t *dispatch.Task, h *Handler) 
 		view: o.view(), boundary: b,
 	}
 	b.prepared = target.Version
-	defer d.view.close()
+	defer d.view.end()
 	return fn(ctx, d)
 }
 

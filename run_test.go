@@ -18,9 +18,19 @@ func onDesk(t *testing.T, test func(t *testing.T, h *host, d *desk)) {
 
 // onDeskWith is onDesk with more than an authority.
 func onDeskWith(t *testing.T, o consign.Options, test func(t *testing.T, h *host, d *desk)) {
-	for name, open := range map[string]func(*testing.T, consign.Options) *host{
+	onDesks(t, o, test, map[string]func(*testing.T, consign.Options) *host{
 		"postgres": onPostgres, "postgres-sql": onPostgresSQL, "sqlite": onSQLite,
-	} {
+	})
+}
+
+// onBothDesks is onDeskWith for long tables of cases in which the transactions of
+// the caller play no part: once on each database.
+func onBothDesks(t *testing.T, o consign.Options, test func(t *testing.T, h *host, d *desk)) {
+	onDesks(t, o, test, map[string]func(*testing.T, consign.Options) *host{"postgres": onPostgres, "sqlite": onSQLite})
+}
+
+func onDesks(t *testing.T, o consign.Options, test func(*testing.T, *host, *desk), stores map[string]func(*testing.T, consign.Options) *host) {
+	for name, open := range stores {
 		t.Run(name, func(t *testing.T) {
 			d := &desk{}
 			o := o

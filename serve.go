@@ -75,8 +75,8 @@ func (o *Outbox[TX]) newEngine(opt *Options) *dispatch.Engine {
 			c.Served = append(c.Served, ch.served())
 		}
 	}
-	for i := range opt.Handlers {
-		c.Served = append(c.Served, o.served(&opt.Handlers[i]))
+	for _, h := range opt.Handlers { // a copy each: the caller's list may change
+		c.Served = append(c.Served, o.served(&h))
 	}
 	c.Observe = opt.observer()
 	return dispatch.New(c)

@@ -42,6 +42,7 @@ type host struct {
 	store  migrate.Store
 	with   func(t testing.TB, o consign.Options) outbox // another program on the same database
 	inUse  func() int                                   // connections in use
+	look   func(ctx context.Context, v consign.View, fn func(tx *txn) error) error
 
 	approvals approvals
 	postgres  bool
@@ -87,6 +88,7 @@ func (h *host) until(t testing.TB, n int, query string) {
 // txn is a transaction of the host with the outbox's calls in it.
 type txn struct {
 	Exec       func(query string) error
+	Scan       func(query string, dst any) error
 	Enqueue    func(m consign.Message) (consign.Ref, error)
 	EnqueueAll func(ms []consign.Message) ([]consign.Ref, error)
 	Join       func(a consign.Admission, fn func(ctx context.Context, run *consign.Run) error) (consign.Receipt, error)
@@ -148,6 +150,9 @@ func assemble[TX any, S interface {
 	}
 	h := &host{store: store, outbox: hidden[TX]{ob, m}, inUse: m.inUse, approvals: ap}
 	h.with = func(t testing.TB, o consign.Options) outbox { t.Helper(); return hidden[TX]{open(t, o), m} }
+	h.look = func(ctx context.Context, v consign.View, fn func(*txn) error) error {
+		return consign.Read(ctx, v, func(tx TX) error { return fn(wrap(ctx, ob, m, tx)) })
+	}
 	h.begin = func(t testing.TB) *txn {
 		t.Helper()
 		tx, err := m.begin(ctx)
@@ -205,6 +210,7 @@ func (o hidden[TX]) Run(ctx context.Context, a consign.Admission, fn func(contex
 func wrap[TX any](ctx context.Context, ob *consign.Outbox[TX], m made[TX], tx TX) *txn {
 	return &txn{
 		Exec:       func(query string) error { return m.exec(ctx, tx, m.expand(query)) },
+		Scan:       func(query string, dst any) error { return m.scan(ctx, tx, m.expand(query), dst) },
 		Enqueue:    func(msg consign.Message) (consign.Ref, error) { return ob.Enqueue(ctx, tx, msg) },
 		EnqueueAll: func(ms []consign.Message) ([]consign.Ref, error) { return ob.EnqueueAll(ctx, tx, ms) },
 		Join: func(a consign.Admission, fn func(context.Context, *consign.Run) error) (consign.Receipt, error) {

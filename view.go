@@ -20,6 +20,7 @@ type lookView[TX any] struct {
 type closer interface {
 	View
 	close() bool
+	end()
 }
 
 func (*lookView[TX]) sealed() {}
@@ -57,6 +58,13 @@ func (v *lookView[TX]) close() bool {
 	}
 	v.closed = true
 	return true
+}
+
+// end ends the view whatever is under way.
+func (v *lookView[TX]) end() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.closed = true
 }
 
 // view opens a view of the database as it is now.
