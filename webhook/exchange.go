@@ -1,0 +1,151 @@
+package webhook
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"time"
+)
+
+// exchange is one request on one connection and its answer.
+type exchange struct {
+	endpoint *Endpoint
+	wire     *wire
+	before   int64 // bytes on the connection before the request
+	taken    int   // bytes of the request that the connection took
+	early    bool  // the answer came before the body was sent
+	whole    bool  // the answer was read to its end, and the connection is as it was
+	note     string
+}
+
+// post is the request of every answer: it tells the parser which answers have a
+// body.
+var post = &http.Request{Method: http.MethodPost}
+
+// run sends the request and reads the answer's header section, and its body up to
+// the cap. On an error nothing is known of the answer.
+func (x *exchange) run(ctx context.Context, r *request) (*http.Response, error) {
+	o := &x.endpoint.opt
+	w := x.wire
+	stop := context.AfterFunc(ctx, w.interrupt)
+	defer func() { x.whole = stop() && x.whole }() // else the interruption may still come
+	x.before = w.counted.n
+	w.limit.left = o.MaxHeader
+	w.until(time.Now().Add(o.HeaderTimeout))
+	resp, err := x.send(r)
+	if err == nil && resp == nil {
+		resp, err = x.answer()
+	}
+	if err != nil {
+		return nil, err
+	}
+	x.readBody(resp)
+	return resp, nil
+}
+
+// send writes the request. It returns the answer where one came before the whole
+// request was written.
+func (x *exchange) send(r *request) (*http.Response, error) {
+	head := x.endpoint.head(r)
+	if r.ask {
+		if err := x.write(head); err != nil {
+			return x.salvage(err)
+		}
+		if x.answered() {
+			resp, err := x.read()
+			if err != nil || resp.StatusCode != http.StatusContinue {
+				x.early = true
+				return resp, err
+			}
+		}
+		head = nil
+	}
+	if err := x.write(append(head, r.body...)); err != nil {
+		return x.salvage(err)
+	}
+	return nil, nil
+}
+
+func (x *exchange) write(p []byte) error {
+	n, err := x.wire.conn.Write(p)
+	x.taken += n
+	return err
+}
+
+// untouched reports that the connection took nothing of the request, neither in
+// clear nor, under TLS, as part of a record.
+func (x *exchange) untouched() bool { return x.taken == 0 && x.wire.counted.n == x.before }
+
+// salvage looks for an answer on a connection that would not take the request:
+// a receiver that does not want a body may have said why before it hung up.
+func (x *exchange) salvage(cause error) (*http.Response, error) {
+	if x.untouched() {
+		return nil, cause
+	}
+	x.early = true
+	x.wire.until(time.Now().Add(250 * time.Millisecond))
+	resp, err := x.answer()
+	if err != nil {
+		return nil, cause
+	}
+	return resp, nil
+}
+
+// answered waits for a sign of an answer to the header section, for as long as the
+// endpoint allows.
+func (x *exchange) answered() bool {
+	o, w := &x.endpoint.opt, x.wire
+	w.until(time.Now().Add(min(o.ContinueTimeout, o.HeaderTimeout)))
+	_, err := w.answers.Peek(1)
+	w.until(time.Now().Add(o.HeaderTimeout))
+	var timeout net.Error
+	return err == nil || !(errors.As(err, &timeout) && timeout.Timeout())
+}
+
+// answer reads on until the final answer.
+func (x *exchange) answer() (*http.Response, error) {
+	for {
+		resp, err := x.read()
+		if err != nil {
+			return nil, err
+		}
+		if final := resp.StatusCode >= 200 || resp.StatusCode == http.StatusSwitchingProtocols; final {
+			return resp, nil
+		}
+	}
+}
+
+// read reads one header section.
+func (x *exchange) read() (*http.Response, error) {
+	resp, err := http.ReadResponse(x.wire.answers, post)
+	if err != nil {
+		return nil, reading{err}
+	}
+	if resp.ProtoMajor != 1 {
+		return nil, errNotHTTP
+	}
+	return resp, nil
+}
+
+// reading marks an error of the parser. What is not the connection's is the text
+// of what came, and must not be shown.
+type reading struct{ error }
+
+func (r reading) Unwrap() error { return r.error }
+
+// readBody reads the answer's body, up to the cap, and forgets it.
+func (x *exchange) readBody(resp *http.Response) {
+	o, w := &x.endpoint.opt, x.wire
+	defer resp.Body.Close()
+	w.until(time.Now().Add(o.BodyTimeout))
+	w.limit.left = 2*o.MaxBody + 4096 // chunks have a frame
+	n, err := io.Copy(io.Discard, io.LimitReader(resp.Body, int64(o.MaxBody)+1))
+	if err != nil || n > int64(o.MaxBody) {
+		x.note = NoteBody
+		return
+	}
+	x.whole = !x.early && !resp.Close && resp.ProtoAtLeast(1, 1) && resp.StatusCode != http.StatusSwitchingProtocols &&
+		w.answers.Buffered() == 0
+}
