@@ -253,12 +253,8 @@ func (x *exchange) failed(ctx context.Context, err error) *Error {
 	if x.untouched() {
 		out.Verdict, out.Stage = NotSent, "write"
 	}
-	var parse reading
-	switch {
-	case ctx.Err() != nil:
+	if ctx.Err() != nil {
 		out.Cause = ctx.Err()
-	case out.Cause == errOther && errors.As(err, &parse), errors.Is(err, errNotHTTP):
-		out.Cause = errNotHTTP
 	}
 	return out
 }

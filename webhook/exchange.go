@@ -32,7 +32,7 @@ func (x *exchange) run(ctx context.Context, r *request) (*http.Response, error) 
 	stop := context.AfterFunc(ctx, w.interrupt)
 	defer func() { x.whole = stop() && x.whole }() // else the interruption may still come
 	x.before = w.counted.n
-	w.limit.left = o.MaxHeader
+	w.limit.left, w.limit.err = o.MaxHeader, nil
 	w.until(time.Now().Add(o.HeaderTimeout))
 	resp, err := x.send(r)
 	if err == nil && resp == nil {
@@ -101,7 +101,11 @@ func (x *exchange) answered() bool {
 	_, err := w.answers.Peek(1)
 	w.until(time.Now().Add(o.HeaderTimeout))
 	var timeout net.Error
-	return err == nil || !(errors.As(err, &timeout) && timeout.Timeout())
+	if errors.As(err, &timeout) && timeout.Timeout() {
+		w.limit.err = nil // it was only asked
+		return false
+	}
+	return true
 }
 
 // answer reads on until the final answer.
@@ -120,20 +124,16 @@ func (x *exchange) answer() (*http.Response, error) {
 // read reads one header section.
 func (x *exchange) read() (*http.Response, error) {
 	resp, err := http.ReadResponse(x.wire.answers, post)
-	if err != nil {
-		return nil, reading{err}
+	switch cause := x.wire.limit.err; {
+	case err == nil && resp.ProtoMajor == 1:
+		return resp, nil
+	case err != nil && cause != nil:
+		// The parser takes the end of the input for the end of a line, and complains
+		// about the line.
+		return nil, cause
 	}
-	if resp.ProtoMajor != 1 {
-		return nil, errNotHTTP
-	}
-	return resp, nil
+	return nil, errNotHTTP // the parser's own text quotes what came
 }
-
-// reading marks an error of the parser. What is not the connection's is the text
-// of what came, and must not be shown.
-type reading struct{ error }
-
-func (r reading) Unwrap() error { return r.error }
 
 // readBody reads the answer's body, up to the cap, and forgets it.
 func (x *exchange) readBody(resp *http.Response) {

@@ -84,7 +84,6 @@ var (
 // standard library name addresses, hosts and what the peer sent.
 func plain(err error) error {
 	var (
-		own     *Error
 		errno   syscall.Errno
 		dns     *net.DNSError
 		alert   tls.AlertError
@@ -94,10 +93,10 @@ func plain(err error) error {
 		timeout interface{ Timeout() bool }
 	)
 	switch {
-	case errors.As(err, &own):
-		return own.Cause
-	case errors.Is(err, errBlocked), errors.Is(err, errHeaderLimit), errors.Is(err, errProxy):
-		return blank(err)
+	case errors.Is(err, errBlocked):
+		return errBlocked
+	case err == errHeaderLimit, err == errProxy, err == errNotHTTP:
+		return err
 	case errors.Is(err, context.Canceled):
 		return context.Canceled
 	case errors.Is(err, context.DeadlineExceeded):
@@ -118,16 +117,6 @@ func plain(err error) error {
 		return errNotTLS
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, net.ErrClosed):
 		return errCut
-	}
-	return errOther
-}
-
-// blank returns the fixed text that an error of this package was made from.
-func blank(err error) error {
-	for _, fixed := range []error{errBlocked, errHeaderLimit, errProxy} {
-		if errors.Is(err, fixed) {
-			return fixed
-		}
 	}
 	return errOther
 }

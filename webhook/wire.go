@@ -44,14 +44,17 @@ var errHeaderLimit = errors.New("the answer's header section is over its limit")
 type limited struct {
 	net.Conn
 	left int
+	err  error // the newest, until it is reset
 }
 
 func (l *limited) Read(p []byte) (int, error) {
 	if l.left <= 0 {
-		return 0, errHeaderLimit
+		l.err = errHeaderLimit
+		return 0, l.err
 	}
 	n, err := l.Conn.Read(p[:min(len(p), l.left)])
 	l.left -= n
+	l.err = err
 	return n, err
 }
 
