@@ -53,12 +53,9 @@ func (x *exchange) send(r *request) (*http.Response, error) {
 		if err := x.write(head); err != nil {
 			return x.salvage(err)
 		}
-		if x.answered() {
-			resp, err := x.read()
-			if err != nil || resp.StatusCode != http.StatusContinue {
-				x.early = true
-				return resp, err
-			}
+		if resp, err := x.asked(); resp != nil || err != nil {
+			x.early = true
+			return resp, err
 		}
 		head = nil
 	}
@@ -108,15 +105,32 @@ func (x *exchange) answered() bool {
 	return true
 }
 
+// asked waits for leave to send the body. It returns a final answer, or neither an
+// answer nor an error where the body is to be sent.
+func (x *exchange) asked() (*http.Response, error) {
+	for x.answered() {
+		resp, err := x.read()
+		if err != nil || final(resp) {
+			return resp, err
+		}
+		if resp.StatusCode == http.StatusContinue {
+			break
+		}
+	}
+	return nil, nil
+}
+
+// final tells an answer from an interim one.
+func final(resp *http.Response) bool {
+	return resp.StatusCode >= 200 || resp.StatusCode == http.StatusSwitchingProtocols
+}
+
 // answer reads on until the final answer.
 func (x *exchange) answer() (*http.Response, error) {
 	for {
 		resp, err := x.read()
-		if err != nil {
-			return nil, err
-		}
-		if final := resp.StatusCode >= 200 || resp.StatusCode == http.StatusSwitchingProtocols; final {
-			return resp, nil
+		if err != nil || final(resp) {
+			return resp, err
 		}
 	}
 }
