@@ -17,7 +17,8 @@ type dialer struct {
 	opt    *Options
 	direct net.Dialer
 	proxy  *url.URL
-	toward net.Dialer // the proxy
+	toward net.Dialer  // the proxy
+	tls    *tls.Config // cloned for each handshake
 }
 
 func newDialer(o *Options, g *guard) *dialer {
@@ -25,6 +26,14 @@ func newDialer(o *Options, g *guard) *dialer {
 	d.direct = net.Dialer{Resolver: o.Resolver, Control: g.control, KeepAlive: -1}
 	if o.ReuseIdle > 0 {
 		d.direct.KeepAlive = 0 // the default
+	}
+	d.tls = &tls.Config{MinVersion: tls.VersionTLS12}
+	if o.TLS != nil {
+		d.tls = o.TLS.Clone()
+	}
+	d.tls.NextProtos = []string{"http/1.1"} // a peer that speaks none of it refuses the handshake: not sent
+	if d.tls.ClientSessionCache == nil {
+		d.tls.ClientSessionCache = tls.NewLRUClientSessionCache(256)
 	}
 	d.toward = d.direct
 	d.toward.Control = nil
@@ -130,14 +139,10 @@ func (d *dialer) tunnel(ctx context.Context, c net.Conn, t *target) (net.Conn, i
 func (d *dialer) handshake(ctx context.Context, c net.Conn, name string) (*tls.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, d.opt.TLSTimeout)
 	defer cancel()
-	conf := &tls.Config{MinVersion: tls.VersionTLS12}
-	if d.opt.TLS != nil {
-		conf = d.opt.TLS.Clone()
-	}
+	conf := d.tls.Clone()
 	if conf.ServerName == "" || d.proxy != nil && name == d.proxy.Hostname() {
 		conf.ServerName = name
 	}
-	conf.NextProtos = []string{"http/1.1"} // an HTTP/2 peer refuses the handshake: not sent
 	over := tls.Client(c, conf)
 	if err := over.HandshakeContext(ctx); err != nil {
 		return nil, err

@@ -106,7 +106,9 @@ type Options struct {
 	Resolver *net.Resolver
 
 	// TLS is cloned and limited to HTTP/1.1: roots, client certificates. Skipping
-	// verification is refused. Default: TLS 1.2 and the system's roots.
+	// verification is refused. Without a session cache it gets one of 256 receivers,
+	// so that fresh connections need no full handshake; early data is never sent.
+	// Default: TLS 1.2 or newer and the system's roots.
 	TLS *tls.Config
 
 	// DialTimeout is for resolving and connecting. Default: 5 s.

@@ -160,6 +160,7 @@ func (e *ends) deliver(t *testing.T, n int) consign.Intent {
 func TestBothEndsExecuteOnceWhateverHappensToAnswers(t *testing.T) {
 	for _, from := range []string{"postgres", "sqlite"} {
 		t.Run("from "+from, func(t *testing.T) {
+			t.Parallel()
 			onEveryDatabase(t, func(t *testing.T, d *desk) {
 				e := connect(t, from, d, true)
 				executed := 0
