@@ -283,3 +283,15 @@ func TestPostIsTheEffectOfAHandler(t *testing.T) {
 		t.Errorf("attempt %d", s.observed().Attempt)
 	}
 }
+
+func TestMessageGoesToTheURLItNames(t *testing.T) {
+	a, b := listen(t, nil, answers(okay)), listen(t, nil, answers(okay))
+	o := local(a)
+	o.URL, o.Ports = "", []uint16{a.port, b.port}
+	s := endpoint(t, o)
+	want(t, "to a", s.post(t.Context(), a.url), Accepted)
+	want(t, "to b", s.post(t.Context(), b.url), Accepted)
+	want(t, "to nowhere", s.post(t.Context(), ""), NotSent)
+	once(t, "a", a, 1, 1)
+	once(t, "b", b, 1, 1)
+}

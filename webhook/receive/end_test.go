@@ -96,6 +96,17 @@ func gateway(proof bool) spoiler {
 	}
 }
 
+// lostThenProven loses the first answer and lets the second be a bare proof.
+func lostThenProven() spoiler {
+	var n atomic.Int64
+	return func(w http.ResponseWriter, r *http.Request, to http.Handler) {
+		if n.Add(1) == 1 {
+			lost(w, r, to)
+		}
+		gateway(true)(w, r, to)
+	}
+}
+
 // ends are a sender and a receiver over TLS.
 type ends struct {
 	outbox outbox
@@ -158,43 +169,49 @@ func (e *ends) deliver(t *testing.T, n int) consign.Intent {
 // Both ends together: whatever happens to answers on the way, an idempotent channel
 // delivers in the end, and each message is executed once.
 func TestBothEndsExecuteOnceWhateverHappensToAnswers(t *testing.T) {
-	for _, from := range []string{"postgres", "sqlite"} {
-		t.Run("from "+from, func(t *testing.T) {
+	for name, c := range map[string]struct {
+		from string
+		to   func(t *testing.T) *desk
+	}{
+		"postgres to pgx": {"postgres", onPgx}, "postgres to sqlite": {"postgres", onSQLite},
+		"sqlite to postgres": {"sqlite", onPostgresSQL}, "sqlite to sqlite": {"sqlite", onSQLite},
+	} {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			onEveryDatabase(t, func(t *testing.T, d *desk) {
-				e := connect(t, from, d, true)
-				executed := 0
-				for name, c := range map[string]struct {
-					spoil    spoiler
-					times    int64 // how often it happens
-					attempts int
-				}{
-					"nothing happens":     {nil, 0, 1},
-					"answers are lost":    {lost, 2, 3},
-					"a gateway says 502":  {gateway(false), 2, 3},
-					"502, with the proof": {gateway(true), 5, 1},
-					"refused before":      {func(w http.ResponseWriter, _ *http.Request, _ http.Handler) { w.WriteHeader(429) }, 2, 3},
-					"502 before":          {func(w http.ResponseWriter, _ *http.Request, _ http.Handler) { w.WriteHeader(502) }, 2, 3},
-				} {
-					left := &atomic.Int64{}
-					left.Store(c.times)
-					e.way.spoil.Store(spoiler(func(w http.ResponseWriter, r *http.Request, to http.Handler) {
-						if c.spoil != nil && left.Add(-1) >= 0 {
-							c.spoil(w, r, to)
-							return
-						}
-						to.ServeHTTP(w, r)
-					}))
-					i := e.deliver(t, executed)
-					executed++
-					if i.Status != consign.StatusDelivered || i.Uncertain || i.Attempts != c.attempts {
-						t.Errorf("%s: %s, uncertain %t, %d attempts: %s", name, i.Status, i.Uncertain, i.Attempts, i.LastError)
+			d := c.to(t)
+			e := connect(t, c.from, d, true)
+			executed := 0
+			for name, c := range map[string]struct {
+				spoil    spoiler
+				times    int64 // how often it happens
+				attempts int
+			}{
+				"nothing happens":     {nil, 0, 1},
+				"answers are lost":    {lost, 2, 3},
+				"a gateway says 502":  {gateway(false), 2, 3},
+				"502, with the proof": {gateway(true), 5, 1},
+				"lost, then proven":   {lostThenProven(), 2, 2},
+				"refused before":      {func(w http.ResponseWriter, _ *http.Request, _ http.Handler) { w.WriteHeader(429) }, 2, 3},
+				"502 before":          {func(w http.ResponseWriter, _ *http.Request, _ http.Handler) { w.WriteHeader(502) }, 2, 3},
+			} {
+				left := &atomic.Int64{}
+				left.Store(c.times)
+				e.way.spoil.Store(spoiler(func(w http.ResponseWriter, r *http.Request, to http.Handler) {
+					if c.spoil != nil && left.Add(-1) >= 0 {
+						c.spoil(w, r, to)
+						return
 					}
-					if d.executed() != executed || d.keys() != executed {
-						t.Errorf("%s: %d executed and %d keys for %d messages", name, d.executed(), d.keys(), executed)
-					}
+					to.ServeHTTP(w, r)
+				}))
+				i := e.deliver(t, executed)
+				executed++
+				if i.Status != consign.StatusDelivered || i.Uncertain || i.Attempts != c.attempts {
+					t.Errorf("%s: %s, uncertain %t, %d attempts: %s", name, i.Status, i.Uncertain, i.Attempts, i.LastError)
 				}
-			})
+				if d.executed() != executed || d.keys() != executed {
+					t.Errorf("%s: %d executed and %d keys for %d messages", name, d.executed(), d.keys(), executed)
+				}
+			}
 		})
 	}
 }

@@ -145,7 +145,7 @@ func TestManyAtOnceExecuteOnce(t *testing.T) {
 		programs := []http.Handler{d.handler(o, ok), d.handler(o, ok)}
 		var all sync.WaitGroup
 		var done atomic.Int64
-		for i := range 16 {
+		for i := range 8 {
 			all.Go(func() {
 				for {
 					switch r := serve(programs[i%2], signed(key("k"), "key-1", time.Now(), body)); r.StatusCode {
@@ -153,6 +153,7 @@ func TestManyAtOnceExecuteOnce(t *testing.T) {
 						done.Add(1)
 						return
 					case 409, 503:
+						time.Sleep(time.Millisecond) // the others need the processor too
 					default:
 						t.Errorf("%d", r.StatusCode)
 						return
@@ -161,7 +162,7 @@ func TestManyAtOnceExecuteOnce(t *testing.T) {
 			})
 		}
 		all.Wait()
-		if done.Load() != 16 || d.executed() != 1 || d.keys() != 1 {
+		if done.Load() != 8 || d.executed() != 1 || d.keys() != 1 {
 			t.Errorf("%d answered, executed %d times, %d keys", done.Load(), d.executed(), d.keys())
 		}
 	})
