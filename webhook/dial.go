@@ -56,8 +56,8 @@ func (d *dialer) open(ctx context.Context, t *target) (*wire, spent, *Error) {
 	if err != nil {
 		return nil, took, err
 	}
-	w := &wire{tcp: tcp.socket, counted: &counted{Conn: tcp.tunnel}}
-	w.conn = w.counted
+	w := newWire(tcp.socket, tcp.tunnel)
+	w.over(w.counted)
 	if t.tls {
 		began = time.Now()
 		over, err := d.handshake(ctx, w.counted, t.name)
@@ -66,10 +66,8 @@ func (d *dialer) open(ctx context.Context, t *target) (*wire, spent, *Error) {
 			tcp.socket.Close()
 			return nil, took, notSent("tls", ctx, err)
 		}
-		w.conn = over
+		w.over(over)
 	}
-	w.limit = &limited{Conn: w.conn}
-	w.answers = bufio.NewReader(w.limit)
 	return w, took, nil
 }
 

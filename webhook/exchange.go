@@ -160,6 +160,15 @@ func (x *exchange) readBody(resp *http.Response) {
 		x.note = NoteBody
 		return
 	}
-	x.whole = !x.early && !resp.Close && resp.ProtoAtLeast(1, 1) && resp.StatusCode != http.StatusSwitchingProtocols &&
-		w.answers.Buffered() == 0
+	x.whole = !x.early && !resp.Close && resp.ProtoAtLeast(1, 1) && !parting(resp.StatusCode) && w.answers.Buffered() == 0
+}
+
+// parting reports a status after which the connection is of no more use: it waited
+// for too long, leads to the wrong server, or speaks something else now.
+func parting(status int) bool {
+	switch status {
+	case http.StatusRequestTimeout, http.StatusMisdirectedRequest, http.StatusSwitchingProtocols:
+		return true
+	}
+	return false
 }

@@ -216,19 +216,20 @@ func TestPeersOfTLS(t *testing.T) {
 		conf    *tls.Config
 		verdict Verdict
 		stage   string
+		cause   error
 	}{
-		"trusted":             {serverTLS(), Accepted, ""},
-		"not trusted":         {other, NotSent, "tls"},
-		"no HTTP/1.1":         {h2, NotSent, "tls"},
-		"HTTP/2 and HTTP/1.1": {both, Accepted, ""},
-		"an old version only": {old, NotSent, "tls"},
-		"client certificate (after TLS 1.3's handshake)": {client, Unknown, "answer"},
+		"trusted":             {serverTLS(), Accepted, "", nil},
+		"not trusted":         {other, NotSent, "tls", errTrust},
+		"no HTTP/1.1":         {h2, NotSent, "tls", errAlert},
+		"HTTP/2 and HTTP/1.1": {both, Accepted, "", nil},
+		"an old version only": {old, NotSent, "tls", errAlert},
+		"client certificate (after TLS 1.3's handshake)": {client, Unknown, "answer", errAlert},
 	} {
 		p := listen(t, c.conf, okayPeer)
 		s := endpoint(t, local(p))
 		out := want(t, name, s.post(t.Context(), ""), c.verdict)
-		if out != nil && out.Stage != c.stage {
-			t.Errorf("%s: stage %s (%v)", name, out.Stage, out)
+		if out != nil && (out.Stage != c.stage || out.Cause != c.cause) {
+			t.Errorf("%s: %v, want %s: %v", name, out, c.stage, c.cause)
 		}
 		if n := p.complete.Load(); (n == 1) != (c.verdict == Accepted) || n > 1 {
 			t.Errorf("%s: %d requests arrived", name, n)

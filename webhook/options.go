@@ -47,6 +47,18 @@ type Credentials struct {
 	Proofs []Key
 }
 
+// String says how many credentials there are, and shows none.
+func (c Credentials) String() string {
+	s := strconv.Itoa(len(c.Keys)) + " keys, " + strconv.Itoa(len(c.Proofs)) + " for proofs"
+	if c.Bearer != "" {
+		s += ", a bearer token"
+	}
+	return s
+}
+
+// GoString is String: %#v shows no secret either.
+func (c Credentials) GoString() string { return c.String() }
+
 // Options describe an endpoint. The zero value sends each message over https to
 // the URL in its To, unsigned, on a fresh connection.
 type Options struct {

@@ -4,6 +4,7 @@ import (
 	"crypto/tls"
 	"encoding/base64"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/netip"
 	"strings"
@@ -51,6 +52,17 @@ func TestNewReportsEveryFaultAtOnce(t *testing.T) {
 	}
 	if _, err := New(Options{Lookup: nil}); err != nil {
 		t.Errorf("the zero value: %v", err)
+	}
+}
+
+func TestCredentialsAreNeverShown(t *testing.T) {
+	o := Options{Credentials: Credentials{Keys: []Key{secretKey(t, "k")}, Bearer: "s3cr3t"}}
+	for _, shown := range []string{
+		fmt.Sprint(o.Credentials), fmt.Sprintf("%+v", o), fmt.Sprintf("%#v", o), fmt.Sprintf("%v", &o.Credentials), fmt.Sprintf("%s", o.Credentials),
+	} {
+		if contains(shown, "s3cr3t") || contains(shown, "kkkk") || contains(shown, "107 107") || contains(shown, "0x6b") || !contains(shown, "1 keys, 0 for proofs, a bearer token") {
+			t.Errorf("shown as %s", shown)
+		}
 	}
 }
 

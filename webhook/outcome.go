@@ -86,7 +86,7 @@ func plain(err error) error {
 	var (
 		errno   syscall.Errno
 		dns     *net.DNSError
-		alert   tls.AlertError
+		op      *net.OpError
 		record  tls.RecordHeaderError
 		verify  *tls.CertificateVerificationError
 		unknown x509.UnknownAuthorityError
@@ -111,7 +111,7 @@ func plain(err error) error {
 		return errno
 	case errors.As(err, &verify), errors.As(err, &unknown):
 		return errTrust
-	case errors.As(err, &alert):
+	case errors.As(err, &op) && op.Op == "remote error": // crypto/tls: the peer's alert
 		return errAlert
 	case errors.As(err, &record):
 		return errNotTLS

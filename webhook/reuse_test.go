@@ -65,6 +65,8 @@ func TestReuseOnlyOfWhatIsClean(t *testing.T) {
 		"until the end":    "HTTP/1.1 200 OK\r\n\r\n",
 		"too large":        "HTTP/1.1 200 OK\r\nContent-Length: 2000\r\n\r\n" + strings.Repeat("x", 2000),
 		"a second answer":  okay + "HTTP/1.1 204 X\r\n\r\n",
+		"timed out":        "HTTP/1.1 408 X\r\nContent-Length: 0\r\n\r\n",
+		"misdirected":      "HTTP/1.1 421 X\r\nContent-Length: 0\r\n\r\n",
 		"another protocol": "HTTP/1.1 101 X\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n",
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -23,6 +23,14 @@ type wire struct {
 	interrupted bool
 }
 
+func newWire(tcp, tunnel net.Conn) *wire { return &wire{tcp: tcp, counted: &counted{Conn: tunnel}} }
+
+// over says what requests are written to: the counted connection, or TLS over it.
+func (w *wire) over(c net.Conn) {
+	w.conn, w.limit = c, &limited{Conn: c}
+	w.answers = bufio.NewReader(w.limit)
+}
+
 // counted counts the bytes that the connection took. It is the evidence for "not
 // sent": traces of a client tell what was meant to happen, this what did.
 type counted struct {
@@ -58,7 +66,7 @@ func (l *limited) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// long ago: a deadline that ends what waits.
+// longAgo is a deadline that ends what waits.
 var longAgo = time.Unix(1, 0)
 
 // until sets when reads and writes end, unless the exchange was interrupted.
