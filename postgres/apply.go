@@ -31,6 +31,7 @@ const applySQL = `
 WITH done AS (
     UPDATE {s}delivery d
     SET status = w.to_status,
+        terminal = CASE WHEN w.to_status >= 3 THEN w.to_status END,
         generation = d.generation + COALESCE(w.rise, 0),
         revision = d.revision + 1,
         owner = CASE WHEN w.keep_owner THEN d.owner ELSE w.new_owner END,
@@ -136,12 +137,7 @@ func (e *engine) Apply(ctx context.Context, ts []lifecycle.Transition) (held []b
 			return err
 		})
 	} else {
-		held = make([]bool, len(ts))
-		var args []any
-		var order []int
-		if args, order, err = transitions(ts); err == nil && len(order) > 0 {
-			err = e.write(ctx, "apply", e.q.apply, args, marker(held, order))
-		}
+		held, err = e.compareAndSet(ctx, ts)
 	}
 	if err != nil {
 		return nil, err
@@ -149,24 +145,53 @@ func (e *engine) Apply(ctx context.Context, ts []lifecycle.Transition) (held []b
 	return held, nil
 }
 
+// compareAndSet writes what needs nothing but one or two statements.
+func (e *engine) compareAndSet(ctx context.Context, ts []lifecycle.Transition) ([]bool, error) {
+	order, err := ordered(ts)
+	if err != nil {
+		return nil, err
+	}
+	held := make([]bool, len(ts))
+	var plains, others []int
+	for _, i := range order {
+		if plain(&ts[i]) {
+			plains = append(plains, i)
+		} else {
+			others = append(others, i)
+		}
+	}
+	var all []statement
+	if len(plains) > 0 {
+		all = append(all, statement{e.q.plain, columns(ts, plains).plainArgs(), marker(held, plains)})
+	}
+	if len(others) > 0 {
+		all = append(all, statement{e.q.apply, columns(ts, others).args(), marker(held, others)})
+	}
+	if len(all) == 0 {
+		return held, nil
+	}
+	return held, clean("apply", e.roundTrip(ctx, beginWrite, all...))
+}
+
 // set applies ts inside tx, and removes the content of what it erases.
 func (e *engine) set(ctx context.Context, tx pgx.Tx, ts []lifecycle.Transition) ([]bool, error) {
 	held := make([]bool, len(ts))
-	args, order, err := transitions(ts)
+	order, err := ordered(ts)
 	if err != nil || len(order) == 0 {
 		return held, err
 	}
-	if err := query(ctx, tx, e.q.apply, args, marker(held, order)); err != nil {
+	if err := query(ctx, tx, e.q.apply, columns(ts, order).args(), marker(held, order)); err != nil {
 		return nil, err
 	}
 	return held, e.forget(ctx, tx, ts, held)
 }
 
-// marker notes which rows of applySQL held.
+// marker notes which rows of a statement held.
 func marker(held []bool, order []int) func(pgx.Rows) error {
+	var n int64
+	target := []any{&n}
 	return func(rows pgx.Rows) error {
-		var n int64
-		err := rows.Scan(&n)
+		err := rows.Scan(target...)
 		if err == nil {
 			held[order[n-1]] = true
 		}
@@ -174,25 +199,30 @@ func marker(held []bool, order []int) func(pgx.Rows) error {
 	}
 }
 
-// transitions turns those of ts that are to be applied into the parameters of
-// applySQL. order is where each of its rows is in ts: they are sorted by ref, so
-// that two batches which meet lock their rows in one order and cannot deadlock.
-func transitions(ts []lifecycle.Transition) (args []any, order []int, err error) {
-	order = make([]int, 0, len(ts))
+// ordered is where in ts the transitions are that are to be applied, by their refs:
+// two batches that meet then lock their rows in one order, and do not deadlock.
+func ordered(ts []lifecycle.Transition) ([]int, error) {
+	order := make([]int, 0, len(ts))
 	for i := range ts {
 		if ts[i].Answer == lifecycle.Apply {
 			order = append(order, i)
 		}
 	}
 	slices.SortFunc(order, func(a, b int) int { return bytes.Compare(ts[a].Ref[:], ts[b].Ref[:]) })
+	for n := 1; n < len(order); n++ {
+		if ref := ts[order[n]].Ref; ref == ts[order[n-1]].Ref {
+			return nil, fmt.Errorf("apply: ref %s appears twice", driver.ID(ref))
+		}
+	}
+	return order, nil
+}
+
+// columns are the transitions at some places of ts as the columns of a statement.
+func columns(ts []lifecycle.Transition, order []int) *changes {
 	var c changes
 	c.grow(len(order))
 	for row, i := range order {
-		t := &ts[i]
-		if row > 0 && ts[order[row-1]].Ref == t.Ref {
-			return nil, nil, fmt.Errorf("apply: ref %s appears twice", driver.ID(t.Ref))
-		}
-		c.set(row, t)
+		c.set(row, &ts[i])
 	}
-	return c.args(), order, nil
+	return &c
 }

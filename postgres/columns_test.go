@@ -105,11 +105,11 @@ func TestBatchesAreInOrder(t *testing.T) {
 		j := (i * 7) % len(ts)
 		ts[i], ts[j] = ts[j], ts[i]
 	}
-	args, order, err := transitions(ts)
+	order, err := ordered(ts)
 	if err != nil {
 		t.Fatal(err)
 	}
-	refs := args[0].(uuids)
+	refs := columns(ts, order).ref
 	for i := range refs {
 		if i > 0 && bytes.Compare(refs[i-1][:], refs[i][:]) >= 0 {
 			t.Fatalf("row %d is out of order", i)
@@ -118,7 +118,7 @@ func TestBatchesAreInOrder(t *testing.T) {
 			t.Fatalf("row %d is not where it is said to be", i)
 		}
 	}
-	if _, _, err := transitions(append(ts, ts[0])); err == nil {
+	if _, err := ordered(append(ts, ts[0])); err == nil {
 		t.Error("a ref that appears twice is accepted")
 	}
 }

@@ -65,18 +65,23 @@ func TestClaimAndStartAreHeapOnly(t *testing.T) {
 			if err != nil || len(claimed) != len(rows) {
 				t.Fatal(len(claimed), err)
 			}
-			args, _, err = transitions(starts(claimed))
-			if err != nil {
-				t.Fatal(err)
-			}
 			// The room of what the claim left behind is reused once nobody can see it
 			// any more; a background process may look at just that moment.
-			start := d.counting(t, d.q.apply, args, nothing)
+			start := d.counting(t, d.q.plain, changesOf(starts(claimed)).plainArgs(), nothing)
 			if start.rows != len(rows) || start.heapOnly < start.rows*9/10 {
 				t.Errorf("of %d started rows %d were heap-only", start.rows, start.heapOnly)
 			}
 		})
 	}
+}
+
+// changesOf is all of ts as the columns of a statement.
+func changesOf(ts []lifecycle.Transition) *changes {
+	order, err := ordered(ts)
+	if err != nil {
+		panic(err)
+	}
+	return columns(ts, order)
 }
 
 // works is n pieces of work of one run.
@@ -103,11 +108,7 @@ func TestHeapOnlyOneByOne(t *testing.T) {
 		{lifecycle.EvSucceeded, false}, // it leaves the due index
 	} {
 		x := decide(t, c, lifecycle.Event{Kind: step.event})
-		args, _, err := transitions([]lifecycle.Transition{x})
-		if err != nil {
-			t.Fatal(err)
-		}
-		got := d.counting(t, d.q.apply, args, nothing)
+		got := d.counting(t, d.q.plain, changesOf([]lifecycle.Transition{x}).plainArgs(), nothing)
 		if got.rows != 1 || (got.heapOnly == 1) != step.heapOnly {
 			t.Errorf("%s: %d rows, %d heap-only", step.event, got.rows, got.heapOnly)
 		}

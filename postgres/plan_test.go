@@ -67,9 +67,10 @@ log AS (
     SELECT ref, 1, 1, 2, at FROM made WHERE status > 3
 )
 INSERT INTO {s}delivery (ref, created_at, route, profile, lease_ms, timeout_ms, max_attempts, max_age_ms,
-    retry, idempotent, updated_at, status, generation, revision, attempts, owner, program, started_at, digest, review_at)
+    retry, idempotent, updated_at, status, terminal, generation, revision, attempts, owner, program, started_at, digest,
+    review_at)
 SELECT ref, at, CASE WHEN work THEN '%[2]s' ELSE 'm:mail' END, CASE WHEN work THEN 1 ELSE 2 END, 60000, 10000, 8, 86400000,
-       2, true, at, status, 1, 3, 1, gen_random_uuid(), 'worker', at, sha256(n::text::bytea),
+       2, true, at, status, status, 1, 3, 1, gen_random_uuid(), 'worker', at, sha256(n::text::bytea),
        CASE WHEN status = 6 AND n %% 120 = 0 THEN at END
 FROM made`
 
@@ -116,10 +117,7 @@ func (d *database) plans(t *testing.T, s *stage) []plan {
 	for i := range given {
 		given[i].Given = true
 	}
-	change, _, err := transitions(starts(s.claimed))
-	if err != nil {
-		t.Fatal(err)
-	}
+	change := changesOf(starts(s.claimed))
 	var late []driver.Logged
 	for _, ref := range s.refs {
 		late = append(late, driver.Logged{
@@ -131,10 +129,7 @@ func (d *database) plans(t *testing.T, s *stage) []plan {
 			Kind: lifecycle.EvPanicked, Owner: c.State.Owner, Generation: c.State.Generation, Error: "panic",
 		}
 	})
-	logged, _, err := transitions(stops)
-	if err != nil {
-		t.Fatal(err)
-	}
+	logged := changesOf(stops).args()
 	rows := make([]*driver.New, planBatch)
 	for i := range rows {
 		rows[i] = &given[i]
@@ -147,12 +142,14 @@ func (d *database) plans(t *testing.T, s *stage) []plan {
 		{"due", d.q.due, claim(nil, false), few, many, false},
 		{"due of refs", d.q.dueRefs, claim(s.refs, false), few, many, false},
 		{"held", d.q.held, []any{texts{"m:mail", planRoute}, uuid(driver.NewID())}, all, 40 * all, false},
-		{"apply", d.q.apply, change, few, many, false},
+		{"apply", d.q.apply, change.args(), few, many, false},
+		{"apply plainly", d.q.plain, change.plainArgs(), few, many, false},
 		{"apply with log rows", d.q.apply, logged, few, many, false},
 		{"append", d.q.appendLate, logArgs(late), few, many, false},
 		{"load", d.q.load, []any{s.refs}, few, many, false},
 		{"history", d.q.history, []any{s.refs[0].String()}, few, few, false},
 		{"overdue", d.q.overdue, []any{"", "-infinity", driver.ID{}.String(), int64(planBatch)}, few, many, false},
+		{"waiting", d.q.waiting, []any{"", int64(0), driver.ID{}.String(), int64(planBatch)}, all, 40 * all, false},
 		{"routes", d.q.routes, nil, few, few, false},
 		{"lock ended", d.q.lockEnded, []any{numbers{3, 4, 5, 6}, int64(1), moment(time.Now()), int64(planBatch)}, few, many, false},
 		{"prune", d.q.prune, []any{s.refs}, few, many, false},

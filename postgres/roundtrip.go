@@ -7,10 +7,10 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// The engine's own statements run as transactions of one statement, sent whole in
-// one pipeline, so that each costs one round trip:
+// The engine's own statements run as transactions of one statement, or a few, sent
+// whole in one pipeline, so that each costs one round trip:
 //
-//	BEGIN …; pin the plan; the statement; COMMIT
+//	BEGIN …; pin the plan; the statements; COMMIT
 //
 // The pool is the program's, and so are the defaults of its role. Stating the
 // transaction's mode and settings here, to last until its end, makes the engine
@@ -55,19 +55,27 @@ SELECT set_config('enable_seqscan', 'off', true),
 const durableSQL = `SELECT set_config('synchronous_commit',
     CASE current_setting('synchronous_commit') WHEN 'off' THEN 'on' ELSE current_setting('synchronous_commit') END, true)`
 
+// statement is what one transaction of the engine runs. each is called for every
+// row, while nothing is committed yet: what it collects counts only if the whole
+// transaction succeeds.
+type statement struct {
+	sql  string
+	args []any
+	each func(pgx.Rows) error
+}
+
 // write runs one statement in a transaction of its own and returns once it is
-// durable. each is called for every row, while nothing is committed yet: what it
-// collects counts only if write returns nil.
+// durable.
 func (e *engine) write(ctx context.Context, op, sql string, args []any, each func(pgx.Rows) error) error {
-	return clean(op, e.roundTrip(ctx, beginWrite, sql, args, each))
+	return clean(op, e.roundTrip(ctx, beginWrite, statement{sql, args, each}))
 }
 
 // read runs one statement in a read-only transaction of its own.
 func (e *engine) read(ctx context.Context, op, sql string, args []any, each func(pgx.Rows) error) error {
-	return clean(op, e.roundTrip(ctx, beginRead, sql, args, each))
+	return clean(op, e.roundTrip(ctx, beginRead, statement{sql, args, each}))
 }
 
-func (e *engine) roundTrip(ctx context.Context, begin, sql string, args []any, each func(pgx.Rows) error) (err error) {
+func (e *engine) roundTrip(ctx context.Context, begin string, all ...statement) (err error) {
 	conn, err := e.pool.Acquire(ctx)
 	if err != nil {
 		return err
@@ -78,7 +86,9 @@ func (e *engine) roundTrip(ctx context.Context, begin, sql string, args []any, e
 	var b pgx.Batch
 	b.Queue(begin)
 	b.Queue(pinSQL)
-	b.Queue(sql, parameters(conn.Conn(), args)...)
+	for _, s := range all {
+		b.Queue(s.sql, parameters(conn.Conn(), s.args)...)
+	}
 	b.Queue(commit)
 	results := conn.SendBatch(ctx, &b)
 	defer func() {
@@ -93,12 +103,14 @@ func (e *engine) roundTrip(ctx context.Context, begin, sql string, args []any, e
 			return err
 		}
 	}
-	rows, err := results.Query()
-	if err != nil {
-		return err
-	}
-	if err := drain(rows, each); err != nil {
-		return err
+	for _, s := range all {
+		rows, err := results.Query()
+		if err != nil {
+			return err
+		}
+		if err := drain(rows, s.each); err != nil {
+			return err
+		}
 	}
 	tag, err := results.Exec()
 	if err != nil {

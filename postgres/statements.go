@@ -3,14 +3,15 @@ package postgres
 // statements are the engine's SQL texts with the schema filled in. Each stands as
 // a constant beside the function that uses it.
 type statements struct {
-	claim, claimRefs, due, dueRefs, held  string
-	apply, forget, lockSubjects, forgets  string
-	appendLate, load, history             string
-	overdue, routes, lockEnded, prune     string
-	insert, insertGiven, stored, unwrite  string
-	openRun, sealRun                      string
-	migrations, listed                    string
-	register, serves, unregister, serving string
+	claim, claimRefs, due, dueRefs, held        string
+	plain, apply, forget, lockSubjects, forgets string
+	appendLate, load, history                   string
+	overdue, routes, lockEnded, prune           string
+	waiting                                     string
+	insert, insertGiven, stored, unwrite        string
+	openRun, sealRun                            string
+	migrations, listed                          string
+	register, serves, unregister, serving       string
 }
 
 func (e *engine) statements() statements {
@@ -20,6 +21,7 @@ func (e *engine) statements() statements {
 		due:          e.expand(dueSQL),
 		dueRefs:      e.expand(dueRefsSQL),
 		held:         e.expand(heldSQL),
+		plain:        e.expand(plainSQL),
 		apply:        e.expand(applySQL),
 		forget:       e.expand(forgetSQL),
 		lockSubjects: e.expand(lockSubjectsSQL),
@@ -29,6 +31,7 @@ func (e *engine) statements() statements {
 		history:      e.expand(historySQL),
 		overdue:      e.expand(overdueSQL),
 		routes:       e.expand(routesSQL),
+		waiting:      e.expand(waitingSQL),
 		lockEnded:    e.expand(lockEndedSQL),
 		prune:        e.expand(pruneSQL),
 		insert:       e.expand(insertSQL),

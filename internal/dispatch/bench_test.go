@@ -134,15 +134,14 @@ func BenchmarkEngineOnMemory(b *testing.B) {
 
 // A lane under as many callers as a busy engine has.
 func BenchmarkLane(b *testing.B) {
-	l := lane[lifecycle.Transition, bool]{size: 1000, leaders: 2, run: func(_ context.Context, ts []lifecycle.Transition) ([]bool, error) {
-		return make([]bool, len(ts)), nil
-	}}
+	l := newLane(1000, 2, func(_ context.Context, in []int) ([]bool, error) { return make([]bool, len(in)), nil })
 	b.ReportAllocs()
 	var wg sync.WaitGroup
 	for range 1000 {
 		wg.Go(func() {
+			w := newWaiting[int, bool]()
 			for range b.N/1000 + 1 {
-				l.submit(context.Background(), lifecycle.Transition{}, false)
+				l.submit(context.Background(), w, 1, false)
 			}
 		})
 	}

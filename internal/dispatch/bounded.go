@@ -23,11 +23,14 @@ type bounded struct {
 // lease ends.
 const farther = 3
 
-// within runs one call.
-func within[T any](ctx context.Context, b *bounded, d time.Duration, call func(ctx context.Context) (T, error)) (T, error) {
+// within runs one call. A store that panics has failed.
+func within[T any](ctx context.Context, b *bounded, d time.Duration, call func(ctx context.Context) (T, error)) (out T, err error) {
 	limited, cancel := context.WithTimeout(ctx, d)
 	defer cancel()
-	out, err := call(limited)
+	err = contain(func() (err error) {
+		out, err = call(limited)
+		return err
+	})
 	if err != nil && ctx.Err() == nil {
 		b.observe(Observation{Event: "error", Err: err})
 	}

@@ -113,7 +113,7 @@ func (e *Engine) take(r *driver.ClaimRequest, life lives, patience time.Duration
 	}
 	tasks := e.tasks(claimed, r.Owner, began, life)
 	for n := len(tasks); n > r.Limit; n-- { // the store handed out more than was asked for
-		tasks[n-1].write(lifecycle.Event{Kind: lifecycle.EvReleased})
+		tasks[n-1].tell(lifecycle.EvReleased)
 	}
 	return tasks[:min(len(tasks), r.Limit)], nil
 }

@@ -2,10 +2,10 @@ package dispatch
 
 import (
 	"context"
+	"runtime"
 	"slices"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/consign-go/consign/internal/driver"
@@ -187,22 +187,26 @@ func TestNoStartOvertakesItsClaim(t *testing.T) {
 	})
 }
 
-// Goroutines that drove a burst of deliveries are used again, and do not stay when
-// there is nothing to do.
+// Goroutines that drove a burst of deliveries do not stay when there is nothing to
+// do.
 func TestIdleGoroutinesAreDismissed(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := &feeder{spare: make(chan *Task)}
-		for range 10 {
-			f.tasks.Go(func() {
-				for range f.spare {
-					return
-				}
-			})
+	inBubble(t, func(r *rig) {
+		k := kinds[2]
+		r.far.takes = time.Second
+		stop := r.serve(r.engine(r.served(k)))
+		time.Sleep(time.Minute)
+		before := runtime.NumGoroutine()
+		refs := r.enqueue(k, 100)
+		time.Sleep(2500 * time.Millisecond)
+		if n := runtime.NumGoroutine(); n < before+16 {
+			r.Errorf("%d goroutines in a burst, %d before", n, before)
 		}
-		synctest.Wait()
-		f.dismiss()
-		f.tasks.Wait()
-		f.dismiss() // nobody is left
+		r.settled(time.Minute, refs...)
+		time.Sleep(time.Minute)
+		if n := runtime.NumGoroutine(); n != before {
+			r.Errorf("%d goroutines a minute later", n)
+		}
+		stop()
 	})
 }
 

@@ -30,7 +30,7 @@ func (t *Task) drive(s *slots) (r Result) {
 		s.park()
 		rested := t.rest()
 		if held = s.unpark(t.life.effect); !rested || !held {
-			t.write(lifecycle.Event{Kind: lifecycle.EvInterrupted})
+			t.tell(lifecycle.EvInterrupted)
 			break
 		}
 	}
@@ -63,17 +63,19 @@ func (t *Task) broken(panicValue any) {
 	}
 	switch {
 	case t.succeeded():
-		t.write(lifecycle.Event{Kind: lifecycle.EvCallbackFailed})
+		t.tell(lifecycle.EvCallbackFailed)
 	case t.unsent():
-		t.write(lifecycle.Event{Kind: lifecycle.EvPanicked, Wait: t.undecidedWait(), Error: errVanished.Error()})
+		ev := t.event(lifecycle.EvPanicked)
+		ev.Wait, ev.Error = t.undecidedWait(), errVanished.Error()
+		t.write()
 	case t.mine() && t.state.InFlight:
 		number := t.state.AttemptNo()
-		t.settle(&lifecycle.Event{
-			Kind: lifecycle.EvUnknown, Attempt: number, Wait: t.pause(number, 0), Error: errVanished.Error(),
-		}, 0)
+		ev := t.event(lifecycle.EvUnknown)
+		ev.Attempt, ev.Wait, ev.Error = number, t.pause(number, 0), errVanished.Error()
+		t.settle(0)
 	}
 	if t.waits() {
-		t.write(lifecycle.Event{Kind: lifecycle.EvInterrupted}) // this goroutine was its loop
+		t.tell(lifecycle.EvInterrupted) // this goroutine was its loop
 	}
 }
 

@@ -54,25 +54,56 @@ func (t *Task) Effect(ctx context.Context, digest lifecycle.Digest, send func(ct
 	// meanwhile, calling it could only make something unknown of what is certain.
 	late := end.Sub(began) < t.state.Contract.Timeout/2
 	if late || ctx.Err() != nil || t.life.effect.Err() != nil {
-		t.settle(&lifecycle.Event{
-			Kind: lifecycle.EvNotSent, Attempt: number, Wait: t.pause(number, 0), Error: errNoTime.Error(),
-		}, 0)
+		t.unsentAfterAll(errNoTime)
 		return errNoTime
 	}
-	foreign := ctx != t.ctx
-	ctx, cancel := context.WithDeadline(ctx, end)
-	defer cancel()
-	if foreign { // then it need not end with the grace period
-		defer context.AfterFunc(t.life.effect, cancel)()
+	limited := &lazyContext{parent: ctx, end: end}
+	defer limited.stop()
+	if ctx != t.ctx { // then it need not end with the grace period
+		defer context.AfterFunc(t.life.effect, limited.stop)()
 	}
 	v := judge(func() error {
-		return send(ctx, Attempt{Key: t.Intent.Key, Number: number, Generation: t.generation})
+		return send(limited, Attempt{Key: t.Intent.Key, Number: number, Generation: t.generation})
 	})
-	t.settle(&lifecycle.Event{
-		Kind: v.kind, Attempt: number, Wait: t.pause(number, v.wish), Error: v.text, HTTPStatus: v.http,
-		Retryable: number <= t.served.Rejections,
-	}, time.Since(began))
+	ev := t.event(v.kind)
+	ev.Attempt, ev.Wait, ev.Error, ev.HTTPStatus = number, t.pause(number, v.wish), v.text, v.http
+	ev.Retryable = t.retryable(v.kind, number)
+	t.settle(time.Since(began))
 	return v.err
+}
+
+// unsentAfterAll settles an attempt that was started and whose function was not
+// called.
+func (t *Task) unsentAfterAll(why error) {
+	number := t.state.AttemptNo()
+	ev := t.event(lifecycle.EvNotSent)
+	ev.Attempt, ev.Wait, ev.Error = number, t.pause(number, 0), why.Error()
+	t.settle(0)
+}
+
+// retryable reports whether the outcome of attempt number is a rejection that the
+// channel lets be tried again: fewer than that many came before it. The log tells;
+// while it cannot be read, no outcome can be written down either.
+func (t *Task) retryable(kind lifecycle.EventKind, number int) bool {
+	allowed := t.served.Rejections
+	if kind != lifecycle.EvRejected || t.state.Contract.Retry != lifecycle.Schedule || number <= allowed {
+		return kind == lifecycle.EvRejected && allowed > 0
+	}
+	for pause := firstPause; allowed > 0; {
+		rows, err := t.engine.store.History(t.life.hard, t.Intent.Ref)
+		if err == nil {
+			for _, r := range rows {
+				if r.Outcome == lifecycle.Rejected && !r.Late {
+					allowed--
+				}
+			}
+			return allowed > 0
+		}
+		if !(limit{ctx: t.life.hard}).sleep(&pause) {
+			break
+		}
+	}
+	return false
 }
 
 // start marks that the effect may now happen. A start that the database did not
@@ -85,23 +116,22 @@ func (t *Task) start(ctx context.Context, digest lifecycle.Digest) error {
 	}
 	began := time.Now()
 	latest := t.claimed.Add(t.state.Contract.Lease - t.state.Contract.Timeout - t.engine.Policy.SettleMargin)
-	ev := lifecycle.Event{Kind: lifecycle.EvStart, Digest: digest}
-	tr, err := t.decide(ev, limit{t.life.hard, latest})
-	switch {
+	t.event(lifecycle.EvStart).Digest = digest
+	switch err := t.decide(limit{t.life.hard, latest}); {
 	case err != nil:
-		t.giveBack(&tr)
+		t.giveBack()
 		return err
-	case tr.Answer == lifecycle.TooLate:
+	case t.answer == lifecycle.TooLate:
 		t.notStarted(errNoTime)
 		return errNoTime
-	case tr.Answer != lifecycle.Apply:
+	case t.answer != lifecycle.Apply:
 		return errFenced
-	case tr.Set.Status != lifecycle.Delivering:
-		t.observed("settle", &ev, 0)
-		return &Stop{Code: tr.Code}
+	case t.state.Status != lifecycle.Delivering:
+		t.observed("settle", 0)
+		return &Stop{Code: t.said}
 	}
-	ev.Attempt = t.state.AttemptNo()
-	t.observed("start", &ev, time.Since(began))
+	t.ev.Attempt = t.state.AttemptNo()
+	t.observed("start", time.Since(began))
 	return nil
 }
 
@@ -109,46 +139,43 @@ func (t *Task) start(ctx context.Context, digest lifecycle.Digest) error {
 // that cannot go on ends.
 func (t *Task) notStarted(why error) {
 	if t.waits() {
-		t.write(lifecycle.Event{Kind: lifecycle.EvInterrupted})
+		t.tell(lifecycle.EvInterrupted)
 		return
 	}
-	t.write(t.undecided(why))
+	t.undecided(why)
 }
 
 // giveBack ends a start of which it is not known whether it happened. The effect
 // is not called, so what was started was certainly not sent. The start may still
 // be on its way: then the first look does not see it, what is given back is
 // refused because it has arrived in between, and the second look does.
-func (t *Task) giveBack(tr *lifecycle.Transition) {
+func (t *Task) giveBack() {
 	for range 3 {
-		if _, err := t.look(tr, limit{ctx: t.life.hard}); err != nil || !t.mine() {
+		if _, err := t.look(limit{ctx: t.life.hard}); err != nil || !t.mine() {
 			return // the lease will end, and the sweep or the next owner takes over
 		}
 		if t.state.InFlight {
-			number := t.state.AttemptNo()
-			t.settle(&lifecycle.Event{
-				Kind: lifecycle.EvNotSent, Attempt: number, Wait: t.pause(number, 0), Error: errImpatient.Error(),
-			}, 0)
+			t.unsentAfterAll(errImpatient)
 			return
 		}
-		ev := lifecycle.Event{Kind: lifecycle.EvReleased}
+		kind := lifecycle.EvReleased
 		if t.waits() {
-			ev.Kind = lifecycle.EvInterrupted
+			kind = lifecycle.EvInterrupted
 		}
-		if t.write(ev) == lifecycle.Apply {
+		if t.tell(kind) == lifecycle.Apply {
 			return
 		}
 	}
 }
 
 // settle writes down the outcome of the effect, which took so long.
-func (t *Task) settle(ev *lifecycle.Event, took time.Duration) {
-	t.wait = ev.Wait
-	tr, err := t.decide(*ev, limit{ctx: t.life.hard})
+func (t *Task) settle(took time.Duration) {
+	t.wait = t.ev.Wait
+	err := t.decide(limit{ctx: t.life.hard})
 	t.settled = true
-	if err == nil && tr.Answer == lifecycle.Apply {
-		t.observed("settle", ev, took)
-		t.putOff(ev.Wait)
+	if err == nil && t.answer == lifecycle.Apply {
+		t.observed("settle", took)
+		t.putOff()
 	}
 }
 

@@ -20,10 +20,12 @@ type Served struct {
 	Upgrades    []string // older versions of work that it can deliver as well
 	Contract    lifecycle.Contract
 	Schedule    Schedule
-	Rejections  int // on the schedule: a rejection of one of the first so many attempts is tried again
+	Rejections  int // on the schedule: so many rejections of one delivery are tried again
 
 	// Deliver prepares one delivery and calls t.Effect once. An error before the
-	// effect leaves it undecided, unless it is a *Stop.
+	// effect leaves it undecided, unless it is a *Stop. Its context ends with the
+	// grace period, and for work, which is prepared, ahead of the lease; that of the
+	// effect always does.
 	Deliver func(ctx context.Context, t *Task) error
 }
 
@@ -83,9 +85,10 @@ type Engine struct {
 	hears atomic.Bool   // hints of other programs are seen to arrive
 	heard atomic.Bool   // one has come since claims last found something
 
-	writes   lane[lifecycle.Transition, bool]
-	reads    lane[driver.ID, *driver.Record]
-	evidence lane[driver.Logged, struct{}]
+	writes   *lane[*Task, bool]
+	reads    *lane[driver.ID, *driver.Record]
+	evidence *lane[driver.Logged, struct{}]
+	batches  sync.Pool // of *batch
 
 	suspect chan struct{} // full while a suspect is in hand and not started: there is never a second
 
@@ -109,30 +112,48 @@ func New(c Config) *Engine {
 	for _, s := range c.Served {
 		e.routes.add(s, s.Fingerprint)
 	}
-	e.writes = lane[lifecycle.Transition, bool]{run: e.apply, size: c.Batch, leaders: c.Lanes}
-	e.reads = lane[driver.ID, *driver.Record]{run: e.load, size: c.Batch, leaders: 1}
-	e.evidence = lane[driver.Logged, struct{}]{run: e.append, size: c.Batch, leaders: 1}
+	e.writes = newLane(c.Batch, c.Lanes, e.decideAll)
+	e.reads = newLane(c.Batch, 1, e.load)
+	e.evidence = newLane(c.Batch, 1, e.append)
 	return e
 }
 
-// apply hands transitions to the store. A ref may appear only once in a call, and
-// may be waited for by two tasks where one has outlived its lease.
-func (e *Engine) apply(ctx context.Context, ts []lifecycle.Transition) ([]bool, error) {
-	seen := make(map[driver.ID]struct{}, len(ts))
-	for i := range ts {
-		if _, twice := seen[ts[i].Ref]; twice {
-			first, err := e.store.Apply(ctx, ts[:i])
-			if err != nil {
-				return nil, err
+// batch is the memory of one write, to be used again.
+type batch struct {
+	ts   []lifecycle.Transition
+	seen map[driver.ID]struct{}
+}
+
+func (b *batch) clear() {
+	clear(b.ts) // it points to error texts and log rows
+	b.ts = b.ts[:0]
+	clear(b.seen)
+}
+
+// apply hands the transitions of a batch to the store. A ref may appear only once
+// in a call, and may be waited for by two tasks where one has outlived its lease.
+func (e *Engine) apply(ctx context.Context, b *batch) ([]bool, error) {
+	var held []bool
+	for ts := b.ts; len(ts) > 0; {
+		clear(b.seen)
+		n := 0
+		for n < len(ts) {
+			if _, twice := b.seen[ts[n].Ref]; twice {
+				break
 			}
-			rest, err := e.apply(ctx, ts[i:])
-			return append(first, rest...), err
+			b.seen[ts[n].Ref] = struct{}{}
+			n++
 		}
-		if len(ts) > 1 {
-			seen[ts[i].Ref] = struct{}{}
+		some, err := e.store.Apply(ctx, ts[:n])
+		if err != nil {
+			return nil, err
 		}
+		if len(some) != n {
+			return nil, errLane
+		}
+		held, ts = append(held, some...), ts[n:]
 	}
-	return e.store.Apply(ctx, ts)
+	return held, nil
 }
 
 // load reads records in the order of refs; one that is gone is nil.

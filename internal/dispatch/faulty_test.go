@@ -3,6 +3,7 @@ package dispatch
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -98,6 +99,7 @@ func (f *faulty) Claim(ctx context.Context, r driver.ClaimRequest) ([]driver.Cla
 }
 
 func (f *faulty) Apply(ctx context.Context, ts []lifecycle.Transition) ([]bool, error) {
+	ts = slices.Clone(ts) // it may happen when its caller has gone on
 	return through(ctx, f, "apply", func(ctx context.Context) (out []bool, err error) {
 		f.watch.during(func() (refused []driver.ID) {
 			out, err = f.Store.Apply(ctx, ts)

@@ -64,7 +64,7 @@ func (f *feeder) launch(tasks []*Task) {
 	for i, t := range tasks {
 		if i >= fit {
 			f.tasks.Go(func() {
-				t.write(lifecycle.Event{Kind: lifecycle.EvReleased})
+				t.tell(lifecycle.EvReleased)
 				t.letGo()
 			})
 			continue
@@ -80,7 +80,9 @@ func (f *feeder) launch(tasks []*Task) {
 // work drives t and then one delivery after another. A goroutine that is used
 // again has grown its stack already, which is much of what a delivery costs.
 func (f *feeder) work(t *Task) {
+	d := newDecision()
 	for t != nil {
+		t.decision = d
 		t.drive(f.slots)
 		t = <-f.spare
 	}

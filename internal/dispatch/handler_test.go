@@ -155,11 +155,35 @@ func (k kind) cancelled() lifecycle.Status {
 	return lifecycle.Failed
 }
 
+// The context of a delivery function ends ahead of the lease, so that what could not
+// be prepared in time is put off and no crash.
+func TestPreparationEndsBeforeTheLease(t *testing.T) {
+	for _, k := range kinds {
+		inBubble(t, func(r *rig) {
+			ref := r.enqueue(k, 1)[0]
+			s := r.served(k)
+			s.Deliver = func(ctx context.Context, _ *Task) error {
+				<-ctx.Done()
+				return ctx.Err()
+			}
+			began := time.Now()
+			r.visit(r.engine(s), ref)
+			if took := time.Since(began); took != k.contract.Lease-lifecycle.DefaultPolicy.SettleMargin/2 {
+				r.Errorf("ended after %s", took)
+			}
+			r.is(ref, lifecycle.Pending, "", false)
+			if rec := r.record(ref); rec.State.Crashes != 0 || rec.LastError != context.DeadlineExceeded.Error() {
+				r.Errorf("%d crashes, %q", rec.State.Crashes, rec.LastError)
+			}
+		})
+	}
+}
+
 // An effect that was left behind in another goroutine is waited for, and its
 // outcome written down, before the slot is free.
 func TestEffectLeftBehindIsWaitedFor(t *testing.T) {
 	inBubble(t, func(r *rig) {
-		k := kinds[2]
+		k := kinds[0]
 		ref := r.enqueue(k, 1)[0]
 		s := r.served(k)
 		s.Deliver = func(ctx context.Context, t *Task) error {
@@ -174,7 +198,7 @@ func TestEffectLeftBehindIsWaitedFor(t *testing.T) {
 		}
 		began := time.Now()
 		got := r.visit(r.engine(s), ref)
-		if got.Status != lifecycle.Failed || got.Code != lifecycle.OutcomeUnknown {
+		if got.Status != lifecycle.ReconciliationRequired || got.Code != lifecycle.OutcomeUnknown {
 			r.Errorf("%+v", got)
 		}
 		if took := time.Since(began); took > time.Second {

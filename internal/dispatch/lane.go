@@ -6,21 +6,24 @@ import (
 	"sync"
 )
 
-// lane turns many callers' single requests into few batches without a timer and
-// without a goroutine of its own. Whoever finds the lane free leads: it runs one
-// batch of its own request and whatever waits, then hands the lead to the next in
-// line. Light load is served at once; heavy load batches by itself, because
-// requests gather while the leaders are busy.
+// lane turns many callers' single requests into few batches without a timer.
+// Whoever finds the lane free leads: it runs one batch of its own request and
+// whatever waits, then hands the lead to the next in line. Light load is served at
+// once; heavy load batches by itself, because requests gather while the leaders
+// are busy.
+//
+// Goroutines that assist take the lead where there are some: running a batch takes
+// a deep stack, which two goroutines may well have, and thousands should not.
 type lane[In, Out any] struct {
 	run     func(ctx context.Context, batch []In) ([]Out, error)
 	size    int // at most so many requests in one batch
 	leaders int // at most so many batches at once
 
 	mu     sync.Mutex
-	active int                 // leaders at work; the queue is empty unless all are
+	active int                 // leads that are taken; the queue is empty unless all are
 	queue  []*waiting[In, Out] // in the order of their coming
-
-	used sync.Pool // of *waiting, for the next requests
+	spare  int                 // assistants without a lead
+	calls  chan struct{}       // a lead for an assistant
 }
 
 // waiting is one caller's request.
@@ -32,42 +35,76 @@ type waiting[In, Out any] struct {
 	signal chan bool // true: answered; false: lead
 }
 
-// errLane: the store panicked, or did not answer every request of a batch.
+func newLane[In, Out any](size, leaders int, run func(ctx context.Context, batch []In) ([]Out, error)) *lane[In, Out] {
+	return &lane[In, Out]{run: run, size: size, leaders: leaders, calls: make(chan struct{}, leaders)}
+}
+
+func newWaiting[In, Out any]() *waiting[In, Out] {
+	return &waiting[In, Out]{signal: make(chan bool, 1)}
+}
+
+// errLane: a batch broke before it was answered.
 var errLane = errors.New("a batch of writes was not answered")
 
 // submit returns the answer to one request, or the error of its whole batch. It
 // does not return before the batch has ended, whatever happens to ctx: a write
 // must not be forgotten while it may still happen. A request that goes alone
 // shares neither its batch's error with others nor theirs with them: what the
-// store will never accept must not take its neighbours down for ever.
-func (l *lane[In, Out]) submit(ctx context.Context, in In, alone bool) (out Out, err error) {
-	w, _ := l.used.Get().(*waiting[In, Out])
-	if w == nil {
-		w = &waiting[In, Out]{signal: make(chan bool, 1)}
-	}
+// store will never accept must not take its neighbours down for ever. w is the
+// caller's own, to be used again.
+func (l *lane[In, Out]) submit(ctx context.Context, w *waiting[In, Out], in In, alone bool) (Out, error) {
 	w.in, w.err, w.alone = in, errLane, alone
 	l.mu.Lock()
-	leads := l.active < l.leaders
-	if leads {
-		l.active++
-	} else {
+	leads := false
+	if l.active == l.leaders {
 		l.queue = append(l.queue, w)
+	} else if l.active++; l.spare > 0 {
+		l.queue = append(l.queue, w)
+		l.call()
+	} else {
+		leads = true
 	}
 	l.mu.Unlock()
 	if leads || !<-w.signal {
 		l.lead(ctx, w)
 	}
-	out, err = w.out, w.err
-	*w = waiting[In, Out]{signal: w.signal}
-	l.used.Put(w)
-	return out, err
+	return w.out, w.err
+}
+
+// call gives a lead to an assistant. The caller holds mu, and there is a spare one.
+func (l *lane[In, Out]) call() {
+	l.spare--
+	l.calls <- struct{}{} // there is room for one from each lead
 }
 
 // lead runs one batch with own in it, then passes the lead on, whatever happens:
 // everybody behind would wait for ever.
 func (l *lane[In, Out]) lead(ctx context.Context, own *waiting[In, Out]) {
+	l.mu.Lock()
 	batch := l.take(own)
+	l.mu.Unlock()
 	defer l.pass()
+	l.serve(context.WithoutCancel(ctx), batch, own)
+}
+
+// pass gives the lead to an assistant or to the next in line, if there is one.
+func (l *lane[In, Out]) pass() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case len(l.queue) == 0:
+		l.active--
+	case l.spare > 0:
+		l.call()
+	default:
+		next := l.queue[0]
+		l.drop(1)
+		next.signal <- false
+	}
+}
+
+// serve runs a batch and answers all of it but own.
+func (l *lane[In, Out]) serve(ctx context.Context, batch []*waiting[In, Out], own *waiting[In, Out]) {
 	defer func() {
 		for _, w := range batch {
 			if w != own {
@@ -79,7 +116,7 @@ func (l *lane[In, Out]) lead(ctx context.Context, own *waiting[In, Out]) {
 	for i, w := range batch {
 		ins[i] = w.in
 	}
-	outs, err := l.run(context.WithoutCancel(ctx), ins)
+	outs, err := l.run(ctx, ins)
 	if err == nil && len(outs) != len(ins) {
 		err = errLane
 	}
@@ -91,33 +128,68 @@ func (l *lane[In, Out]) lead(ctx context.Context, own *waiting[In, Out]) {
 	}
 }
 
-// take returns own and what waits, up to the size of a batch and up to somebody
-// who goes alone.
-func (l *lane[In, Out]) take(own *waiting[In, Out]) []*waiting[In, Out] {
+// assist lends the lane this goroutine until stop is closed.
+func (l *lane[In, Out]) assist(stop <-chan struct{}) {
 	l.mu.Lock()
-	defer l.mu.Unlock()
+	l.spare++
+	l.mu.Unlock()
+	for {
+		select {
+		case <-l.calls:
+			l.drain()
+			continue
+		case <-stop:
+		}
+		l.mu.Lock()
+		free := l.spare > 0
+		if free {
+			l.spare--
+		}
+		l.mu.Unlock()
+		if free {
+			return
+		}
+		<-l.calls // a lead is on its way to each assistant that is left
+		l.drain()
+	}
+}
+
+// drain runs batches until nothing waits.
+func (l *lane[In, Out]) drain() {
+	for {
+		l.mu.Lock()
+		if len(l.queue) == 0 {
+			l.active--
+			l.spare++
+			l.mu.Unlock()
+			return
+		}
+		batch := l.take(nil)
+		l.mu.Unlock()
+		contain(func() error { // a batch that breaks is answered with errLane
+			l.serve(context.Background(), batch, nil)
+			return nil
+		})
+	}
+}
+
+// take returns own and what waits, up to the size of a batch and up to somebody
+// who goes alone. The caller holds mu.
+func (l *lane[In, Out]) take(own *waiting[In, Out]) []*waiting[In, Out] {
+	var batch []*waiting[In, Out]
+	if own != nil {
+		batch = append(batch, own)
+	} else {
+		batch = append(batch, l.queue[0])
+		l.drop(1)
+	}
 	n := 0
-	for !own.alone && n < min(len(l.queue), l.size-1) && !l.queue[n].alone {
+	for !batch[0].alone && n < min(len(l.queue), l.size-1) && !l.queue[n].alone {
 		n++
 	}
-	batch := make([]*waiting[In, Out], 1, n+1)
-	batch[0] = own
 	batch = append(batch, l.queue[:n]...)
 	l.drop(n)
 	return batch
-}
-
-// pass gives the lead to the next in line, if there is one.
-func (l *lane[In, Out]) pass() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if len(l.queue) == 0 {
-		l.active--
-		return
-	}
-	next := l.queue[0]
-	l.drop(1)
-	next.signal <- false
 }
 
 // drop removes the first n of the queue and keeps its memory.

@@ -3,6 +3,7 @@ package dispatch
 import (
 	"context"
 	"errors"
+	"runtime"
 	"slices"
 	"sync"
 	"testing"
@@ -13,7 +14,8 @@ import (
 // echo is a lane that answers each request with itself after a second, and keeps
 // its batches.
 type echo struct {
-	lane[int, int]
+	*lane[int, int]
+	takes   time.Duration
 	mu      sync.Mutex
 	batches [][]int
 	running int
@@ -22,9 +24,40 @@ type echo struct {
 }
 
 func newEcho(size, leaders int) *echo {
-	e := &echo{}
-	e.lane = lane[int, int]{size: size, leaders: leaders, run: e.answer}
+	e := &echo{takes: time.Second}
+	e.lane = newLane(size, leaders, e.answer)
 	return e
+}
+
+// submit is a request of a caller that makes one only.
+func (e *echo) submit(ctx context.Context, in int, alone bool) (int, error) {
+	return e.lane.submit(ctx, newWaiting[int, int](), in, alone)
+}
+
+// eachWay runs a test on a lane whose callers lead, and on one with an assistant for
+// each lead.
+func eachWay(t *testing.T, size, leaders int, test func(t *testing.T, e *echo)) {
+	for _, assisted := range []bool{false, true} {
+		t.Run(map[bool]string{false: "callers lead", true: "assisted"}[assisted], func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				e := newEcho(size, leaders)
+				stop := make(chan struct{})
+				var assistants sync.WaitGroup
+				for range leaders {
+					if assisted {
+						assistants.Go(func() { e.assist(stop) })
+					}
+				}
+				synctest.Wait()
+				test(t, e)
+				close(stop)
+				assistants.Wait()
+				if e.active != 0 || e.spare != 0 || len(e.queue) != 0 {
+					t.Errorf("%d leads, %d assistants and %d waiting at the end", e.active, e.spare, len(e.queue))
+				}
+			})
+		})
+	}
 }
 
 func (e *echo) answer(_ context.Context, batch []int) ([]int, error) {
@@ -34,7 +67,7 @@ func (e *echo) answer(_ context.Context, batch []int) ([]int, error) {
 	e.most = max(e.most, e.running)
 	fail := e.fail
 	e.mu.Unlock()
-	time.Sleep(time.Second)
+	time.Sleep(e.takes)
 	e.mu.Lock()
 	e.running--
 	e.mu.Unlock()
@@ -64,8 +97,7 @@ func never(int) bool { return false }
 // A request that finds the lane free is served at once and alone; what comes while
 // the leaders are busy becomes one batch, in the order of its coming.
 func TestLaneBatchesByItself(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		e := newEcho(100, 1)
+	eachWay(t, 100, 1, func(t *testing.T, e *echo) {
 		began := time.Now()
 		answers, errs := e.send(50, never)
 		for i := range answers {
@@ -83,8 +115,7 @@ func TestLaneBatchesByItself(t *testing.T) {
 }
 
 func TestLaneKeepsItsLimits(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		e := newEcho(8, 3)
+	eachWay(t, 8, 3, func(t *testing.T, e *echo) {
 		e.send(100, never)
 		seen := 0
 		for _, b := range e.batches {
@@ -96,16 +127,12 @@ func TestLaneKeepsItsLimits(t *testing.T) {
 		if seen != 100 || e.most != 3 {
 			t.Errorf("%d requests, %d batches at once", seen, e.most)
 		}
-		if e.active != 0 || len(e.queue) != 0 {
-			t.Errorf("%d leaders and %d waiting at the end", e.active, len(e.queue))
-		}
 	})
 }
 
 // A lead lasts for one batch: whoever has its answer goes on, however much waits.
 func TestLaneLeadIsBounded(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		e := newEcho(2, 1)
+	eachWay(t, 2, 1, func(t *testing.T, e *echo) {
 		began := time.Now()
 		var first time.Duration
 		var wg sync.WaitGroup
@@ -125,8 +152,7 @@ func TestLaneLeadIsBounded(t *testing.T) {
 var errBatch = errors.New("no")
 
 func TestLaneErrorReachesTheWholeBatchAndNoOther(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		e := newEcho(10, 1)
+	eachWay(t, 10, 1, func(t *testing.T, e *echo) {
 		e.fail = func(batch []int) error {
 			if slices.Contains(batch, 5) {
 				return errBatch
@@ -144,8 +170,7 @@ func TestLaneErrorReachesTheWholeBatchAndNoOther(t *testing.T) {
 
 // What goes alone shares a batch with nobody, and takes its turn.
 func TestLaneRequestMayGoAlone(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		e := newEcho(100, 1)
+	eachWay(t, 100, 1, func(t *testing.T, e *echo) {
 		answers, _ := e.send(10, func(i int) bool { return i == 3 || i == 4 || i == 9 })
 		want := [][]int{{0}, {1, 2}, {3}, {4}, {5, 6, 7, 8}, {9}}
 		if !slices.EqualFunc(e.batches, want, slices.Equal) {
@@ -161,8 +186,7 @@ func TestLaneRequestMayGoAlone(t *testing.T) {
 
 // A leader that panics, or whose goroutine ends, does not leave the others waiting.
 func TestLaneOutlivesItsLeader(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		e := newEcho(100, 1)
+	eachWay(t, 100, 1, func(t *testing.T, e *echo) {
 		e.fail = func(batch []int) error {
 			if batch[0] == 1 {
 				panic("store")
@@ -185,17 +209,13 @@ func TestLaneOutlivesItsLeader(t *testing.T) {
 				t.Errorf("request %d: %v", i, err)
 			}
 		}
-		if e.active != 0 {
-			t.Errorf("%d leaders at the end", e.active)
-		}
 	})
 }
 
 // A context that has ended neither takes a write back nor lets its caller go
 // before it is known what became of it.
 func TestLaneWaitsForWhatMayStillHappen(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		e := newEcho(1, 1)
+	eachWay(t, 1, 1, func(t *testing.T, e *echo) {
 		ctx, cancel := context.WithCancel(context.Background())
 		cancel()
 		if out, err := e.submit(ctx, 7, false); out != 7 || err != nil {
@@ -206,28 +226,78 @@ func TestLaneWaitsForWhatMayStillHappen(t *testing.T) {
 
 // A store that answers too few of a batch's requests answers none of them.
 func TestLaneMistrustsAShortAnswer(t *testing.T) {
-	l := lane[int, int]{size: 1, leaders: 1, run: func(context.Context, []int) ([]int, error) { return nil, nil }}
-	if _, err := l.submit(context.Background(), 1, false); err == nil {
+	l := newLane(1, 1, func(context.Context, []int) ([]int, error) { return nil, nil })
+	if _, err := l.submit(context.Background(), newWaiting[int, int](), 1, false); err == nil {
 		t.Error("no error")
 	}
 }
 
-// Many callers in real time: every one gets its own answer.
+// An assistant that is told to stop still takes the lead that it is given at that
+// moment.
+func TestLaneAssistantForgetsNobody(t *testing.T) {
+	e := newEcho(10, 1)
+	e.takes = 0
+	stop, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		e.assist(stop)
+		close(ended)
+	}()
+	for spare := 0; spare == 0; runtime.Gosched() {
+		e.lane.mu.Lock()
+		spare = e.spare
+		e.lane.mu.Unlock()
+	}
+	w := newWaiting[int, int]()
+	w.in = 7
+	e.lane.mu.Lock()
+	close(stop) // it wants to go, and has to wait for mu
+	time.Sleep(10 * time.Millisecond)
+	e.active++
+	e.queue = append(e.queue, w)
+	e.call()
+	e.lane.mu.Unlock()
+	<-ended
+	if answered := <-w.signal; !answered || w.out != 7 || e.active != 0 || e.spare != 0 {
+		t.Errorf("answered %v with %d, %d leads, %d assistants", answered, w.out, e.active, e.spare)
+	}
+}
+
+// Many callers in real time, and assistants that come and go: every caller gets its
+// own answer, and nobody is left waiting.
 func TestLaneUnderLoad(t *testing.T) {
-	l := lane[int, int]{size: 7, leaders: 2, run: func(_ context.Context, b []int) ([]int, error) { return slices.Clone(b), nil }}
-	var wg sync.WaitGroup
+	l := newLane(7, 2, func(_ context.Context, b []int) ([]int, error) { return slices.Clone(b), nil })
+	var callers, assistants sync.WaitGroup
+	done := make(chan struct{})
+	for range 3 {
+		assistants.Go(func() {
+			for i := 0; ; i++ {
+				stop := make(chan struct{})
+				timer := time.AfterFunc(time.Duration(i%5)*100*time.Microsecond, func() { close(stop) })
+				l.assist(stop)
+				timer.Stop()
+				select {
+				case <-done:
+					return
+				default:
+				}
+			}
+		})
+	}
 	for g := range 32 {
-		wg.Go(func() {
+		callers.Go(func() {
+			w := newWaiting[int, int]()
 			for i := range 300 {
 				in := g*1000 + i
-				if out, err := l.submit(context.Background(), in, i%50 == 0); out != in || err != nil {
+				if out, err := l.submit(context.Background(), w, in, i%50 == 0); out != in || err != nil {
 					t.Errorf("%d: %d, %v", in, out, err)
 				}
 			}
 		})
 	}
-	wg.Wait()
-	if l.active != 0 || len(l.queue) != 0 {
-		t.Errorf("%d leaders and %d waiting at the end", l.active, len(l.queue))
+	callers.Wait()
+	close(done)
+	assistants.Wait()
+	if l.active != 0 || l.spare != 0 || len(l.queue) != 0 || len(l.calls) != 0 {
+		t.Errorf("%d leads, %d assistants and %d waiting at the end", l.active, l.spare, len(l.queue))
 	}
 }

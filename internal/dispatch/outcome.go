@@ -113,7 +113,11 @@ func (p *panicked) Error() string {
 // contain runs user code and turns its panic into an error.
 func contain(fn func() error) (err error) {
 	defer func() {
-		if v := recover(); v != nil {
+		switch v := recover().(type) {
+		case nil:
+		case *panicked: // it was contained before, in another goroutine
+			err = v
+		default:
 			err = &panicked{v}
 		}
 	}()
@@ -142,4 +146,21 @@ func errorText(err error) (s string) {
 		cut--
 	}
 	return s[:cut]
+}
+
+// Told is what an error says of an attempt that its caller made without Effect: as
+// an effect that ended with it, with what is kept of its text. Nil says nothing.
+func Told(err error) (outcome lifecycle.Outcome, http int, text string) {
+	v := judge(func() error { return err })
+	switch v.kind {
+	case lifecycle.EvNotSent:
+		outcome = lifecycle.NotSent
+	case lifecycle.EvRefused:
+		outcome = lifecycle.Refused
+	case lifecycle.EvRejected:
+		outcome = lifecycle.Rejected
+	default:
+		outcome = lifecycle.Unknown
+	}
+	return outcome, v.http, v.text
 }

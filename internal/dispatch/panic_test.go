@@ -36,10 +36,9 @@ func (o *errorsOf) has(text string) bool {
 	return false
 }
 
-// A panic of the store's own code, wherever it strikes, ends one attempt: it is
-// observed, the slot is free again, and the lease decides what becomes of the
-// delivery.
-func TestPanicOfTheStoreEndsOneAttempt(t *testing.T) {
+// A panic of the store's own code, wherever it strikes, is a failure of that call:
+// it is observed, tried again, and takes nothing else down.
+func TestPanicOfTheStoreIsAFailedCall(t *testing.T) {
 	for name, strikes := range map[string]func(tr lifecycle.Transition) bool{
 		"at the start":        func(tr lifecycle.Transition) bool { return tr.Set.Started },
 		"at the settle":       func(tr lifecycle.Transition) bool { return tr.Set.Status == lifecycle.Succeeded },
@@ -66,7 +65,7 @@ func TestPanicOfTheStoreEndsOneAttempt(t *testing.T) {
 					return deliver(ctx, t)
 				}
 				var o errorsOf
-				e := New(Config{Store: h, Workers: 1, Served: []*Served{s}, Observe: o.observe})
+				e := New(Config{Store: h, Workers: 2, Served: []*Served{s}, Observe: o.observe})
 				stop := r.serve(e)
 				time.Sleep(time.Second)
 				others := r.enqueue(k, 5)
@@ -153,4 +152,54 @@ func TestTaskTellsWhatIsKnown(t *testing.T) {
 			r.visit(r.engine(s), ref)
 		}
 	})
+}
+
+// A broken invariant of one delivery strikes nobody who shares its batch, and is
+// handed to the task that it belongs to.
+func TestBrokenInvariantStrikesItsOwnTaskOnly(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		k := kinds[2]
+		r.enqueue(k, 3)
+		e := r.engine(r.served(k))
+		life := lives{context.Background(), context.Background(), context.Background()}
+		tasks, _, err := e.claim(3, life, time.Second)
+		if err != nil || len(tasks) != 3 {
+			r.Fatal(len(tasks), err)
+		}
+		for _, task := range tasks {
+			task.event(lifecycle.EvStart).Digest = lifecycle.Digest{1}
+		}
+		whole := tasks[1].engine
+		tasks[1].engine = nil // what lifecycle cannot be made to do: panic
+		held, err := e.decideAll(context.Background(), tasks)
+		if err != nil || !held[0] || held[1] || !held[2] || tasks[1].internal == nil || tasks[0].internal != nil {
+			r.Errorf("held %v, %v, %v", held, err, tasks[1].internal)
+		}
+		tasks[1].engine = whole
+		if tasks[1].tell(lifecycle.EvReleased) != lifecycle.Apply {
+			r.Error("it cannot be given back")
+		}
+	})
+}
+
+// A batch that broke before the turn of a delivery came has written nothing of it,
+// and is not taken for the write before.
+func TestBatchThatBrokeIsNotTakenForWritten(t *testing.T) {
+	for _, k := range kinds {
+		inBubble(t, func(r *rig) {
+			ref := r.enqueue(k, 1)[0]
+			e := r.engine(r.served(k))
+			calls := 0
+			e.writes = newLane(10, 1, func(ctx context.Context, tasks []*Task) ([]bool, error) {
+				if calls++; calls == 1 || calls == 3 {
+					return nil, errLane
+				}
+				return e.decideAll(ctx, tasks)
+			})
+			if got := r.visit(e, ref); got.Status != lifecycle.Succeeded || calls != 4 {
+				r.Errorf("%+v after %d calls", got, calls)
+			}
+			r.is(ref, lifecycle.Succeeded, "", false)
+		})
+	}
 }

@@ -26,6 +26,13 @@ func (e *Engine) Serve(ctx context.Context) error {
 	aside.Go(func() { e.sweeping(ctx) })
 	aside.Go(func() { e.attending(ctx) })
 	aside.Go(func() { e.listening(ctx) })
+	stop := make(chan struct{})
+	var assistants sync.WaitGroup
+	for range e.Lanes {
+		assistants.Go(func() { e.writes.assist(stop) })
+	}
+	defer assistants.Wait()
+	defer close(stop)
 	f.feed()
 	aside.Wait()
 	defer e.hints.wait()

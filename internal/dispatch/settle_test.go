@@ -126,6 +126,7 @@ func TestOneUnacceptableWriteHoldsUpNoOther(t *testing.T) {
 		refs := r.enqueue(k, 60)
 		h := &hooked{Store: r.store}
 		h.apply = func(ctx context.Context, ts []lifecycle.Transition) ([]bool, error) {
+			time.Sleep(time.Millisecond) // so that batches gather
 			bad := func(tr lifecycle.Transition) bool { return tr.Ref == refs[7] && tr.Set.Status == lifecycle.Succeeded }
 			if slices.ContainsFunc(ts, bad) {
 				return nil, errors.New("violates a check")
@@ -133,7 +134,7 @@ func TestOneUnacceptableWriteHoldsUpNoOther(t *testing.T) {
 			return r.store.Apply(ctx, ts)
 		}
 		stop := r.serve(New(Config{Store: h, Served: []*Served{r.served(k)}, Workers: 64, Lanes: 1}))
-		r.settled(100*time.Millisecond, slices.Delete(slices.Clone(refs), 7, 8)...)
+		r.settled(200*time.Millisecond, slices.Delete(slices.Clone(refs), 7, 8)...)
 		r.settled(5*time.Minute, refs[7])
 		stop()
 		r.is(refs[7], lifecycle.Failed, lifecycle.OutcomeUnknown, true)
@@ -229,7 +230,7 @@ func TestNoRefComesTwiceInOneWrite(t *testing.T) {
 		for i := range ts {
 			ts[i].Ref, ts[i].Fence.Revision = [16]byte{byte(i % 4)}, int64(i)
 		}
-		held, err := r.engineOn(h).apply(context.Background(), ts)
+		held, err := r.engineOn(h).apply(context.Background(), &batch{ts: ts, seen: map[driver.ID]struct{}{}})
 		if err != nil || !slices.Equal(calls, []int{4, 4, 1}) {
 			r.Errorf("calls of %v, %v", calls, err)
 		}

@@ -149,6 +149,7 @@ func TestSuspectsAreTakenUnderConstantLoad(t *testing.T) {
 		suspects := r.enqueue(k, 3)
 		r.crash(k, 1, suspects...)
 		ctx, cancel := context.WithCancel(context.Background())
+		defer cancel()
 		r.far.takes = 50 * time.Millisecond
 		var load sync.WaitGroup
 		load.Go(func() {

@@ -9,31 +9,48 @@ import (
 	"github.com/consign-go/consign/internal/lifecycle"
 )
 
-// sweepPage is how many rows of the due index one step of a sweep looks at.
-const sweepPage = 1000
+// sweepPage is how many rows of the due index one step of a sweep looks at, and
+// sweepRest how many times as long as that look it rests afterwards. So a sweep
+// over millions takes minutes and little of the database, and one over thousands
+// a moment.
+const (
+	sweepPage = 1000
+	sweepRest = 4
+)
 
 // sweeping sweeps again and again until ctx ends. The pause varies, so that
 // several programs on one database do not sweep in step.
 func (e *Engine) sweeping(ctx context.Context) {
 	for {
-		e.SweepOnce(ctx) // what fails is observed, and tried again
-		pause := e.Sweep*3/4 + time.Duration(rand.Int64N(int64(e.Sweep/2)+1))
-		timer := time.NewTimer(pause)
-		select {
-		case <-ctx.Done():
-			timer.Stop()
+		e.sweep(ctx, sweepRest) // what fails is observed, and tried again
+		if !sleep(ctx, e.Sweep*3/4+time.Duration(rand.Int64N(int64(e.Sweep/2)+1))) {
 			return
-		case <-timer.C:
 		}
+	}
+}
+
+// sleep reports false where ctx has ended first.
+func sleep(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
 	}
 }
 
 // SweepOnce walks over all open deliveries whose lease or deadline is over, ends
 // those that nobody may claim any more, and returns how many it ended.
-func (e *Engine) SweepOnce(ctx context.Context) (ended int, err error) {
+func (e *Engine) SweepOnce(ctx context.Context) (ended int, err error) { return e.sweep(ctx, 0) }
+
+// sweep is SweepOnce with a rest after each step, so many times as long as it took.
+func (e *Engine) sweep(ctx context.Context, rest int) (ended int, err error) {
 	began := time.Now()
 	r := driver.OverdueRequest{Limit: sweepPage}
 	for {
+		step := time.Now()
 		rows, next, err := e.store.Overdue(ctx, r)
 		if err != nil {
 			return ended, err
@@ -45,7 +62,9 @@ func (e *Engine) SweepOnce(ctx context.Context) (ended int, err error) {
 		if next == (driver.Cursor{}) {
 			break
 		}
-		r.After = next
+		if r.After = next; rest > 0 && !sleep(ctx, time.Duration(rest)*time.Since(step)) {
+			break
+		}
 	}
 	if ended > 0 {
 		e.observe(Observation{Event: "sweep", Count: ended, Duration: time.Since(began)})

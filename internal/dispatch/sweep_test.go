@@ -1,9 +1,11 @@
 package dispatch
 
 import (
+	"context"
 	"testing"
 	"time"
 
+	"github.com/consign-go/consign/internal/driver"
 	"github.com/consign-go/consign/internal/lifecycle"
 )
 
@@ -69,6 +71,42 @@ func TestSweepGoesOverAllPages(t *testing.T) {
 		n, err := New(Config{Store: r.store, Batch: 300}).SweepOnce(r.Context())
 		if n != sweepPage+500 || err != nil {
 			r.Errorf("ended %d, %v", n, err)
+		}
+	})
+}
+
+// slowWalk is a store whose walks take a while.
+type slowWalk struct {
+	driver.Driver
+	takes time.Duration
+	walks []time.Time
+}
+
+func (s *slowWalk) Overdue(ctx context.Context, r driver.OverdueRequest) ([]driver.Overdue, driver.Cursor, error) {
+	s.walks = append(s.walks, time.Now())
+	time.Sleep(s.takes)
+	return s.Driver.Overdue(ctx, r)
+}
+
+// A sweep that goes on by itself leaves the database alone most of the time,
+// however many rows there are; one that is asked for does not wait.
+func TestSweepRestsBetweenPages(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		r.enqueue(kinds[0], 3*sweepPage)
+		const takes = 10 * time.Millisecond
+		for rest, apart := range map[int]time.Duration{sweepRest: takes * (1 + sweepRest), 0: takes} {
+			s := &slowWalk{Driver: r.store, takes: takes}
+			if _, err := New(Config{Store: s}).sweep(r.Context(), rest); err != nil {
+				r.Fatal(err)
+			}
+			for i := 1; i < len(s.walks); i++ {
+				if d := s.walks[i].Sub(s.walks[i-1]); d != apart {
+					r.Errorf("%v between two steps, want %v", d, apart)
+				}
+			}
+			if len(s.walks) < 3 {
+				r.Errorf("%d steps", len(s.walks))
+			}
 		}
 	})
 }

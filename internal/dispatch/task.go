@@ -31,6 +31,8 @@ type Task struct {
 	answer  lifecycle.Answer // the newest answer, with its code
 	said    lifecycle.Code
 	wait    time.Duration // before the next attempt of a process-owned loop
+
+	*decision // nil: not needed yet
 }
 
 // lives are the three ends that come one after another when the engine stops.
@@ -96,23 +98,21 @@ func (t *Task) effectEnd() time.Time {
 // delivery and wants its next attempt after t.wait.
 func (t *Task) run() (again bool) {
 	if t.unsent() && t.life.stop.Err() != nil {
-		t.write(lifecycle.Event{Kind: lifecycle.EvReleased})
+		t.tell(lifecycle.EvReleased)
 		return false
 	}
 	if t.served == nil { // the store handed out what was not asked for
-		t.write(t.undecided(errUnserved))
+		t.undecided(errUnserved)
 		return false
 	}
 	err, called := t.deliver()
 	switch {
 	case t.settled:
 		if err != nil && t.succeeded() {
-			t.write(lifecycle.Event{Kind: lifecycle.EvCallbackFailed})
+			t.tell(lifecycle.EvCallbackFailed)
 		}
 	case !called:
-		if t.write(t.unstarted(err)) == lifecycle.Refuse && t.unsent() {
-			t.write(t.undecided(err)) // it was stopped with a code that stops nothing
-		}
+		t.unstarted(err)
 	case t.unsent() || t.mine() && t.state.InFlight:
 		// Nothing could be written down. If that was this package's own panic, it
 		// was contained like the user's and shall not pass unseen.
@@ -127,13 +127,13 @@ func (t *Task) run() (again bool) {
 // that it has left behind in another goroutine.
 func (t *Task) deliver() (err error, called bool) {
 	t.effect.Lock()
-	ctx, cancel := context.WithDeadline(t.life.effect, t.effectEnd())
-	defer cancel()
+	ctx := &lazyContext{parent: t.life.effect, end: t.effectEnd()}
+	defer ctx.stop()
 	t.called, t.settled, t.wait, t.ctx = false, false, 0, ctx
 	t.effect.Unlock()
 	err = contain(func() error { return t.served.Deliver(ctx, t) })
 	if !t.effect.TryLock() {
-		cancel()
+		ctx.stop()
 		t.effect.Lock()
 	}
 	defer t.effect.Unlock()
@@ -144,31 +144,45 @@ func (t *Task) deliver() (err error, called bool) {
 // errUnserved: nothing here delivers what was claimed.
 var errUnserved = errors.New("the kind or channel is not served here")
 
-// unstarted is the event that a delivery function has brought about by ending
+// unstarted writes down what a delivery function has brought about by ending
 // without its effect. An error that panics when it is looked into says nothing.
-func (t *Task) unstarted(err error) (ev lifecycle.Event) {
-	if err == nil {
-		return lifecycle.Event{Kind: lifecycle.EvStopped, Code: lifecycle.EffectNotCalled}
-	}
-	ev = t.undecided(err)
+func (t *Task) unstarted(err error) {
+	var stop *Stop
+	var panicking bool
 	contain(func() error {
-		if stop, ok := single[*Stop](err); ok && stop != nil {
-			ev = lifecycle.Event{Kind: lifecycle.EvStopped, Code: stop.Code, Error: errorText(stop.Err)}
-		} else if _, ok := single[*panicked](err); ok {
-			ev = lifecycle.Event{Kind: lifecycle.EvPanicked, Wait: t.undecidedWait(), Error: errorText(err)}
-		}
+		stop, _ = single[*Stop](err)
+		_, panicking = single[*panicked](err)
 		return nil
 	})
-	return ev
+	switch {
+	case err == nil:
+		stop = &Stop{Code: lifecycle.EffectNotCalled}
+	case panicking && stop == nil:
+		ev := t.event(lifecycle.EvPanicked)
+		ev.Wait, ev.Error = t.undecidedWait(), errorText(err)
+		t.write()
+		return
+	case stop == nil:
+		t.undecided(err)
+		return
+	}
+	ev := t.event(lifecycle.EvStopped)
+	ev.Code, ev.Error = stop.Code, errorText(stop.Err)
+	if t.write() == lifecycle.Refuse && t.unsent() {
+		t.undecided(err) // it was stopped with a code that stops nothing
+	}
 }
 
 // undecided gives the delivery back before its start: to be tried again later, or
 // at once where it is only this program that stops.
-func (t *Task) undecided(err error) lifecycle.Event {
+func (t *Task) undecided(err error) {
 	if t.life.stop.Err() != nil {
-		return lifecycle.Event{Kind: lifecycle.EvReleased}
+		t.tell(lifecycle.EvReleased)
+		return
 	}
-	return lifecycle.Event{Kind: lifecycle.EvUndecided, Wait: t.undecidedWait(), Error: errorText(err)}
+	ev := t.event(lifecycle.EvUndecided)
+	ev.Wait, ev.Error = t.undecidedWait(), errorText(err)
+	t.write()
 }
 
 // undecidedWait grows with the age of the intent, since no attempt is counted
@@ -180,34 +194,48 @@ func (t *Task) undecidedWait() time.Duration {
 	return s.next(1, 0)
 }
 
+// event begins an event that this task reports, in place of the one before.
+func (t *Task) event(kind lifecycle.EventKind) *lifecycle.Event {
+	if t.decision == nil {
+		t.decision = newDecision()
+	}
+	t.ev = lifecycle.Event{Kind: kind, Owner: t.owner, Generation: t.generation}
+	return &t.ev
+}
+
+// tell writes down an event of which there is nothing more to say.
+func (t *Task) tell(kind lifecycle.EventKind) lifecycle.Answer {
+	t.event(kind)
+	return t.write()
+}
+
 // write brings about an event that is not bound to the lease: it is tried until
 // it holds, is fenced, or the engine gives up for good.
-func (t *Task) write(ev lifecycle.Event) lifecycle.Answer {
-	tr, err := t.decide(ev, limit{ctx: t.life.hard})
-	if err != nil || tr.Answer != lifecycle.Apply {
-		return tr.Answer
+func (t *Task) write() lifecycle.Answer {
+	if err := t.decide(limit{ctx: t.life.hard}); err != nil || t.answer != lifecycle.Apply {
+		return t.answer
 	}
-	if ev.Kind != lifecycle.EvCallbackFailed {
-		t.observed("settle", &ev, 0)
+	if t.ev.Kind != lifecycle.EvCallbackFailed {
+		t.observed("settle", 0)
 	}
-	t.putOff(ev.Wait)
+	t.putOff()
 	return lifecycle.Apply
 }
 
 // putOff has the engine look again when the delivery is due again.
-func (t *Task) putOff(wait time.Duration) {
-	if t.state.Status == lifecycle.Pending && wait > 0 {
-		t.engine.alarm.at(time.Now().Add(wait))
+func (t *Task) putOff() {
+	if t.state.Status == lifecycle.Pending && t.ev.Wait > 0 {
+		t.engine.alarm.at(time.Now().Add(t.ev.Wait))
 	}
 }
 
-func (t *Task) observed(event string, ev *lifecycle.Event, d time.Duration) {
+func (t *Task) observed(event string, d time.Duration) {
 	if t.engine.Observe == nil {
 		return
 	}
 	t.engine.Observe(Observation{
 		Event: event, Profile: t.Intent.Profile, Kind: t.Intent.Kind, Ref: t.Intent.Ref, Status: t.state.Status, Code: t.code(),
-		Outcome: ev.Kind, Attempt: ev.Attempt, Duration: d,
+		Outcome: t.ev.Kind, Attempt: t.ev.Attempt, Duration: d,
 	})
 }
 

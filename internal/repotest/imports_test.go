@@ -27,6 +27,7 @@ var mustSee = []string{
 	"./internal/repotest",
 	"./migrate",
 	"./postgres",
+	"./reply",
 	"./sqlite",
 	"./webhook",
 	"./webhook/receive",

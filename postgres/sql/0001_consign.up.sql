@@ -110,7 +110,7 @@ CREATE TABLE {s}delivery (
     due_at       timestamptz,                         -- set while somebody may still claim it
     revision     bigint NOT NULL DEFAULT 0,
     updated_at   timestamptz NOT NULL,
-    terminal     smallint GENERATED ALWAYS AS (CASE WHEN status >= 3 THEN status END) STORED,
+    terminal     smallint,                            -- the status, once it is final
     status       smallint NOT NULL DEFAULT 0,
     attempts     integer NOT NULL DEFAULT 0,
     in_flight    boolean NOT NULL DEFAULT false,
@@ -124,6 +124,7 @@ CREATE TABLE {s}delivery (
     last_error   text,
     CONSTRAINT delivery_state CHECK (
         profile IN (1, 2) AND retry IN (0, 1, 2) AND status BETWEEN 0 AND 6
+        AND terminal IS NOT DISTINCT FROM CASE WHEN status >= 3 THEN status END
         AND generation >= 0 AND revision >= 0 AND crashes >= 0 AND attempts >= 0
         AND (max_attempts IS NULL OR attempts <= max_attempts)
         AND (digest IS NULL OR octet_length(digest) = 32)
