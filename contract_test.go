@@ -20,6 +20,8 @@ func TestNewReportsEveryFaultOfEveryChannel(t *testing.T) {
 		{Name: "crm", Retry: consign.OnSchedule},
 		{Name: "sms", MaxAttempts: 1001, MaxAge: -1, PayloadLimit: 1<<20 + 1, Waits: []time.Duration{-1}},
 		{Name: "loop", MaxAttempts: 4},
+		{Name: "final", Retry: consign.OnSchedule, Rejections: -1},
+		{Name: "again", Rejections: 1},
 		{Name: "long", Retry: consign.OnSchedule, Lease: 25 * time.Hour, Timeout: time.Microsecond},
 	}})
 	for _, want := range []string{
@@ -32,8 +34,10 @@ func TestNewReportsEveryFaultOfEveryChannel(t *testing.T) {
 		"channels[3].payload_limit 1048577 bytes, limit 1 to 1048576",
 		"channels[3].waits[0] -1ns, limit 0s to 168h0m0s",
 		"channels[4].lease 1m0s is not longer than the effect's 51s plus the settle margin of 10s", // 4 x 10 s + 1 s + 5 s + 5 s
-		"channels[5].lease 25h0m0s, limit 24h0m0s",
-		"channels[5].timeout 1µs, at least 1ms",
+		"channels[5].rejections -1, limit 0 to 1000",
+		"channels[6].rejections are for channels with Retry: OnSchedule",
+		"channels[7].lease 25h0m0s, limit 24h0m0s",
+		"channels[7].timeout 1µs, at least 1ms",
 	} {
 		checkInvalid(t, "new", err, want)
 	}

@@ -36,12 +36,13 @@ var (
 	// [Authority] returns it as its definite no.
 	ErrUnavailable = errors.New("target is unavailable")
 
+	// ErrFenced: somebody else holds the intent by now, or it has ended. The write
+	// changed nothing; an outcome that it told of is kept as late evidence.
+	ErrFenced = errors.New("fenced")
+
 	// ErrClosed: the transaction is finished, the run has ended, or the database was
 	// closed by the program.
 	ErrClosed = errors.New("closed")
-
-	// ErrFenced: somebody else holds the delivery by now; nothing was changed.
-	ErrFenced = errors.New("fenced: the delivery is held by somebody else")
 
 	// ErrStopped: the delivery was stopped before its effect, which was not called.
 	// Error.Code says why.

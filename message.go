@@ -82,16 +82,32 @@ func (o *Outbox[TX]) EnqueueAll(ctx context.Context, tx TX, ms []Message) ([]Ref
 // the error is ErrUnconfirmed and comes with the ref, under which the same call
 // can be repeated.
 func (o *Outbox[TX]) EnqueueNow(ctx context.Context, m Message) (Ref, error) {
-	_, tx, err := o.bound.Begin(ctx)
-	if err != nil {
-		return Ref{}, failure("enqueue", err)
-	}
-	refs, err := o.enqueue(ctx, tx, []Message{m}, "enqueue", false)
-	if err != nil {
-		tx.Rollback(context.WithoutCancel(ctx))
+	refs, err := o.enqueueNow(ctx, []Message{m}, false)
+	if refs == nil {
 		return Ref{}, err
 	}
-	return refs[0], o.commit(ctx, tx, "enqueue", refs)
+	return refs[0], err
+}
+
+// EnqueueAllNow is [Outbox.EnqueueNow] for up to [MaxBatch] messages, all of them
+// or none.
+func (o *Outbox[TX]) EnqueueAllNow(ctx context.Context, ms []Message) ([]Ref, error) {
+	return o.enqueueNow(ctx, ms, true)
+}
+
+// enqueueNow returns refs where they may have been committed.
+func (o *Outbox[TX]) enqueueNow(ctx context.Context, ms []Message, many bool) ([]Ref, error) {
+	const op = "enqueue"
+	_, tx, err := o.bound.Begin(ctx)
+	if err != nil {
+		return nil, failure(op, err)
+	}
+	refs, err := o.enqueue(ctx, tx, ms, op, many)
+	if err != nil {
+		tx.Rollback(context.WithoutCancel(ctx))
+		return nil, err
+	}
+	return refs, o.commit(ctx, tx, op, refs)
 }
 
 func (o *Outbox[TX]) enqueue(ctx context.Context, tx driver.Tx, ms []Message, op string, many bool) ([]Ref, error) {

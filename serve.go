@@ -112,7 +112,7 @@ func observation(ob *dispatch.Observation) Observation {
 // served is the channel as the engine sees it: its stored payload is the request.
 func (c *Channel) served() *dispatch.Served {
 	deliver := c.Deliver
-	s := &dispatch.Served{Profile: lifecycle.Message, Kind: c.Name, Contract: c.contract()}
+	s := &dispatch.Served{Profile: lifecycle.Message, Kind: c.Name, Contract: c.contract(), Rejections: c.Rejections}
 	s.Schedule = dispatch.Schedule{Waits: c.Waits, Jitter: 0.2}
 	s.Deliver = func(ctx context.Context, t *dispatch.Task) error {
 		i := &t.Intent

@@ -46,6 +46,7 @@ type host struct {
 // outbox is consign.Outbox with its transaction type hidden in txn.
 type outbox interface {
 	EnqueueNow(ctx context.Context, m consign.Message) (consign.Ref, error)
+	EnqueueAllNow(ctx context.Context, ms []consign.Message) ([]consign.Ref, error)
 	Find(ctx context.Context, ref consign.Ref) (consign.Intent, error)
 	Serve(ctx context.Context) error
 	Visit(ctx context.Context, ref consign.Ref) (consign.Result, error)

@@ -149,6 +149,7 @@ func (d *database) plans(t *testing.T, s *stage) []plan {
 		{"load", d.q.load, []any{s.refs}, few, many, false},
 		{"history", d.q.history, []any{s.refs[0].String()}, few, few, false},
 		{"overdue", d.q.overdue, []any{"", "-infinity", driver.ID{}.String(), int64(planBatch)}, few, many, false},
+		{"waiting", d.q.waiting, []any{"", int64(0), driver.ID{}.String(), int64(planBatch)}, all, 40 * all, false},
 		{"routes", d.q.routes, nil, few, few, false},
 		{"lock ended", d.q.lockEnded, []any{numbers{3, 4, 5, 6}, int64(1), moment(time.Now()), int64(planBatch)}, few, many, false},
 		{"prune", d.q.prune, []any{s.refs}, few, many, false},

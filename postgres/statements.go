@@ -7,6 +7,7 @@ type statements struct {
 	plain, apply, forget, lockSubjects, forgets string
 	appendLate, load, history                   string
 	overdue, routes, lockEnded, prune           string
+	waiting                                     string
 	insert, insertGiven, stored, unwrite        string
 	openRun, sealRun                            string
 	migrations, listed                          string
@@ -30,6 +31,7 @@ func (e *engine) statements() statements {
 		history:      e.expand(historySQL),
 		overdue:      e.expand(overdueSQL),
 		routes:       e.expand(routesSQL),
+		waiting:      e.expand(waitingSQL),
 		lockEnded:    e.expand(lockEndedSQL),
 		prune:        e.expand(pruneSQL),
 		insert:       e.expand(insertSQL),

@@ -175,6 +175,8 @@ func useEverything(t testing.TB, b driver.Bound[*sql.Tx]) {
 	ok(err)
 	_, err = b.Routes(ctx)
 	ok(err)
+	_, err = b.(driver.Waitlist).Waiting(ctx, driver.Turn{}, 10)
+	ok(err)
 	if n, err := b.Erase(ctx, []string{"customer:1"}); err != nil || n != 5 {
 		t.Fatalf("erased %d: %v", n, err)
 	}

@@ -89,7 +89,7 @@ func (t *Task) effectOf(ctx context.Context, digest lifecycle.Digest, bind Bind,
 	})
 	ev := t.event(v.kind)
 	ev.Attempt, ev.Wait, ev.Error, ev.HTTPStatus = number, t.pause(number, v.wish), v.text, v.http
-	ev.Retryable = number <= t.served.Rejections
+	ev.Retryable = t.retryable(v.kind, number)
 	t.settle(time.Since(began))
 	return v.err
 }
@@ -115,6 +115,31 @@ func (t *Task) bind(ctx context.Context, bind Bind) (d lifecycle.Digest, err err
 		t.unstarted(err)
 	}
 	return d, err
+}
+
+// retryable reports whether the outcome of attempt number is a rejection that the
+// channel lets be tried again: fewer than that many came before it. The log tells;
+// while it cannot be read, no outcome can be written down either.
+func (t *Task) retryable(kind lifecycle.EventKind, number int) bool {
+	allowed := t.served.Rejections
+	if kind != lifecycle.EvRejected || t.state.Contract.Retry != lifecycle.Schedule || number <= allowed {
+		return kind == lifecycle.EvRejected && allowed > 0
+	}
+	for pause := firstPause; allowed > 0; {
+		rows, err := t.engine.store.History(t.life.hard, t.Intent.Ref)
+		if err == nil {
+			for _, r := range rows {
+				if r.Outcome == lifecycle.Rejected && !r.Late {
+					allowed--
+				}
+			}
+			return allowed > 0
+		}
+		if !(limit{ctx: t.life.hard}).sleep(&pause) {
+			break
+		}
+	}
+	return false
 }
 
 // start marks that the effect may now happen. A start that the database did not

@@ -29,7 +29,10 @@ var mustSee = []string{
 	"./internal/rules",
 	"./migrate",
 	"./postgres",
+	"./reply",
 	"./sqlite",
+	"./webhook",
+	"./webhook/receive",
 }
 
 // sqliteDrivers are the SQLite libraries for Go. Two of them in one process on
@@ -109,6 +112,10 @@ var rules = []rule{
 		why: "pgx comes only with the PostgreSQL store",
 		of:  []string{"./..."}, except: []string{"./postgres/...", "./internal/pgtest", "./cmd/...", "./bench/..."},
 		deny: []string{"github.com/jackc/pgx/v5/..."},
+	},
+	{
+		why: "neither end of a webhook chooses the program's database",
+		of:  []string{"./webhook/..."}, deep: true, allow: []string{"std", "./..."}, deny: []string{"./postgres/...", "./sqlite/..."},
 	},
 	{
 		why: "the test server knows nothing of what is tested on it",
@@ -256,6 +263,9 @@ func TestImportRulesFindWhatIsForbidden(t *testing.T) {
 		{"cmd/other", "modernc.org/sqlite", false, 1},
 		{"consigntest", "github.com/mattn/go-sqlite3", false, 1},
 		{"webhook", "github.com/jackc/pgx/v5", false, 1},
+		{"webhook/receive", "github.com/jackc/pgx/v5", true, 1},
+		{"webhook/receive", own("postgres"), true, 1},
+		{"webhook/receive", own("webhook"), true, 0},
 		{"webhook", "github.com/jackc/pgx/v5x", false, 0},
 		{"internal/pgtest", "github.com/jackc/pgx/v5/pgxpool", false, 0},
 		{"internal/pgtest", own("internal/driver"), false, 1},

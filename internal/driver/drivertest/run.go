@@ -27,6 +27,7 @@ func Run[TX any](t *testing.T, open func(t *testing.T) Harness[TX]) {
 		{"Fence", fenceTests[TX]()},
 		{"Walk", walkTests[TX]()},
 		{"Erase", eraseTests[TX]()},
+		{"Waitlist", waitlistTests[TX]()},
 		{"Prune", pruneTests[TX]()},
 		{"View", viewTests[TX]()},
 		{"Run", runTests[TX]()},
