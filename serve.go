@@ -12,7 +12,7 @@ import (
 	"github.com/consign-go/consign/internal/lifecycle"
 )
 
-// Attempt is what a channel gets to know about one attempt.
+// Attempt is what an effect or a channel gets to know about one attempt.
 type Attempt struct {
 	Ref        Ref
 	Key        string   // the delivery key: what the receiver deduplicates on
@@ -76,10 +76,27 @@ func (o *Outbox[TX]) newEngine(opt *Options) *dispatch.Engine {
 			c.Served = append(c.Served, ch.served())
 		}
 	}
-	if opt.Observe != nil {
-		c.Observe = func(ob dispatch.Observation) { opt.Observe(observation(&ob)) }
+	for _, h := range opt.Handlers { // a copy each: the caller's list may change
+		c.Served = append(c.Served, o.served(&h))
 	}
+	c.Observe = opt.observer()
 	return dispatch.New(c)
+}
+
+// observer is who is told what the engine does; nil: nobody.
+func (o *Options) observer() func(dispatch.Observation) {
+	tell := o.Observe
+	if o.Logger != nil {
+		tell = logged(o.Logger)
+		if o.Observe != nil {
+			log := tell
+			tell = func(ob Observation) { log(ob); o.Observe(ob) }
+		}
+	}
+	if tell == nil {
+		return nil
+	}
+	return func(ob dispatch.Observation) { tell(observation(&ob)) }
 }
 
 func observation(ob *dispatch.Observation) Observation {
@@ -96,7 +113,7 @@ func observation(ob *dispatch.Observation) Observation {
 // served is the channel as the engine sees it: its stored payload is the request.
 func (c *Channel) served() *dispatch.Served {
 	deliver := c.Deliver
-	s := &dispatch.Served{Profile: lifecycle.Message, Kind: c.Name, Contract: c.contract()}
+	s := &dispatch.Served{Profile: lifecycle.Message, Kind: c.Name, Contract: c.contract(), Rejections: c.Rejections}
 	s.Schedule = dispatch.Schedule{Waits: c.Waits, Jitter: 0.2}
 	s.Deliver = func(ctx context.Context, t *dispatch.Task) error {
 		i := &t.Intent

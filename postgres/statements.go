@@ -7,8 +7,11 @@ type statements struct {
 	plain, apply, forget, lockSubjects, forgets string
 	appendLate, load, history                   string
 	overdue, routes, lockEnded, prune           string
+	waiting                                     string
 	insert, insertGiven, stored, unwrite        string
-	openRun, sealRun                            string
+	openRun, sealRun, loadRun                   string
+	propose, lockApproval, decide, consume      string
+	approval, undecided                         string
 	migrations, listed                          string
 	register, serves, unregister, serving       string
 }
@@ -30,6 +33,7 @@ func (e *engine) statements() statements {
 		history:      e.expand(historySQL),
 		overdue:      e.expand(overdueSQL),
 		routes:       e.expand(routesSQL),
+		waiting:      e.expand(waitingSQL),
 		lockEnded:    e.expand(lockEndedSQL),
 		prune:        e.expand(pruneSQL),
 		insert:       e.expand(insertSQL),
@@ -38,6 +42,13 @@ func (e *engine) statements() statements {
 		unwrite:      e.expand(unwriteSQL),
 		openRun:      e.expand(openRunSQL),
 		sealRun:      e.expand(sealRunSQL),
+		loadRun:      e.expand(loadRunSQL),
+		propose:      e.expand(proposeSQL),
+		lockApproval: e.expand(lockApprovalSQL),
+		decide:       e.expand(decideSQL),
+		consume:      e.expand(consumeSQL),
+		approval:     e.expand(approvalSQL),
+		undecided:    e.expand(openApprovalsSQL),
 		migrations:   e.expand(migrationsSQL),
 		listed:       e.expand(listedSQL),
 		register:     e.expand(registerSQL),
