@@ -46,7 +46,7 @@ type Queue interface {
 type Observation struct {
 	// Event is "claim", "start", "settle", "fence", "sweep", "error", or "listen":
 	// wake-ups of other programs are seen to arrive, or do so no longer (Err says
-	// why) and polling alone finds what they commit.
+	// why) and polling alone finds what they commit, until they arrive again.
 	Event    string
 	Kind     string        // the kind or channel; empty where several are meant
 	Ref      Ref           // zero where several are meant
