@@ -57,11 +57,11 @@ const (
 )
 
 // trouble befalls a program when it has come to a point with all of some
-// deliveries; each waits there for the others.
+// deliveries; each waits there for the others, or panics by itself.
 type trouble struct {
 	Point string
 	Refs  map[string]int // and the how manyth time it comes there, from 1
-	Sig   syscall.Signal // SIGKILL or SIGSTOP
+	Sig   syscall.Signal // SIGKILL or SIGSTOP; 0: a panic in the code that delivers
 }
 
 // told is what a program tells at its orderly end.
@@ -146,7 +146,7 @@ func (p *program) config(s driver.Driver, observe func(dispatch.Observation)) di
 		Store: s, Policy: p.Policy, Program: p.Name, Workers: 16, Grace: 10 * time.Second,
 		Poll: 50 * time.Millisecond, Sweep: 200 * time.Millisecond, Patience: 2 * time.Second, Observe: observe,
 	}
-	if len(p.Trouble.Refs) > 1 {
+	if len(p.Trouble.Refs) > 1 && p.Trouble.Sig != 0 {
 		c.Batch, c.Lanes = 1, 64 // so that deliveries do not wait for one that stands at the point
 	}
 	point := func(driver.ID, string) {}
@@ -266,6 +266,8 @@ func (w *watched) at(ref driver.ID, point string) {
 	switch {
 	case !now:
 		return
+	case w.trouble.Sig == 0:
+		panic("at " + point)
 	case !last:
 		<-w.over
 		return
