@@ -73,8 +73,8 @@ var talkative = map[string]func() error{
 // task, a subject, what a receiver answered, what user code panicked with, or what
 // somebody's trigger in the database had to say.
 func TestObservationsLogsAndErrorsHoldNoContent(t *testing.T) {
-	var e *ears
-	o := consign.Options{Observe: func(ob consign.Observation) { e.observe(ob) }}
+	e := &ears{}
+	o := consign.Options{Observe: e.observe, Logger: slog.New(slog.NewTextHandler(e, &slog.HandlerOptions{Level: slog.LevelDebug}))}
 	for _, retry := range []consign.RetryOwner{consign.InProcess, consign.OnSchedule} {
 		for name, outcome := range talkative {
 			o.Channels = append(o.Channels, consign.Channel{
@@ -84,7 +84,8 @@ func TestObservationsLogsAndErrorsHoldNoContent(t *testing.T) {
 		}
 	}
 	onEveryStore(t, o, func(t *testing.T, h *host) {
-		e = &ears{events: map[string]int{}}
+		e.text.Reset()
+		e.events = map[string]int{}
 		e.listen(t)
 		var refs []consign.Ref
 		for i, c := range o.Channels {

@@ -93,8 +93,8 @@ func (b *busyError) Error() string {
 
 func (b *busyError) Unwrap() error { return b.err }
 
-// triggerError stands for the words of somebody's trigger, which may be content: a
-// text of its own making, with what it was called for in it.
+// triggerError stands for the words of somebody's trigger, which may quote the row
+// that it refuses.
 type triggerError struct{}
 
 func (triggerError) Error() string {
