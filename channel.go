@@ -58,9 +58,17 @@ type Channel struct {
 	Timeout time.Duration
 
 	// Lease is how long a claim holds: longer than the timeout plus the settle
-	// margin of 10 s, in process longer than the whole loop plus that margin.
-	// Default: 60 s.
+	// margin of 10 s, in process longer than the whole loop plus that margin. What
+	// it has beyond that is the time from the claim to the start: a message that is
+	// started later than that is given back unsent, so leave seconds of it, more
+	// where the database is slow under load. At most 24 h. Default: 60 s.
 	Lease time.Duration
+
+	// Rejections is how many rejections of one message are tried again like a
+	// refusal, for receivers that answer like that during their own deploys: 0 to
+	// 1,000, on schedule only. In process every rejection is tried again while
+	// attempts are left. Default: 0, a rejection is final.
+	Rejections int
 
 	// MaxAge is how long after it became due a message may still be started, at
 	// most 10 years. Default: no limit.
@@ -131,6 +139,11 @@ func (c *Channel) check(fs *faults, field string) {
 		if w < 0 || w > 7*24*time.Hour {
 			fs.add(field+".waits["+strconv.Itoa(i)+"]", w.String()+", limit 0s to 168h0m0s")
 		}
+	}
+	if c.Rejections < 0 || c.Rejections > maxAttemptsLimit {
+		fs.add(field+".rejections", strconv.Itoa(c.Rejections)+", limit 0 to "+strconv.Itoa(maxAttemptsLimit))
+	} else if c.Rejections > 0 && c.Retry == InProcess {
+		fs.add(field+".rejections", "are for channels with Retry: OnSchedule; in process every rejection is tried again")
 	}
 	if c.PayloadLimit < 1 || c.PayloadLimit > maxPayloadLimit {
 		fs.add(field+".payload_limit", strconv.Itoa(c.PayloadLimit)+" bytes, limit 1 to "+strconv.Itoa(maxPayloadLimit))

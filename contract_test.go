@@ -20,6 +20,8 @@ func TestNewReportsEveryFaultOfEveryChannel(t *testing.T) {
 		{Name: "crm", Retry: consign.OnSchedule},
 		{Name: "sms", MaxAttempts: 1001, MaxAge: -1, PayloadLimit: 1<<20 + 1, Waits: []time.Duration{-1}},
 		{Name: "loop", MaxAttempts: 4},
+		{Name: "final", Retry: consign.OnSchedule, Rejections: -1},
+		{Name: "again", Rejections: 1},
 		{Name: "long", Retry: consign.OnSchedule, Lease: 25 * time.Hour, Timeout: time.Microsecond},
 	}})
 	for _, want := range []string{
@@ -32,8 +34,10 @@ func TestNewReportsEveryFaultOfEveryChannel(t *testing.T) {
 		"channels[3].payload_limit 1048577 bytes, limit 1 to 1048576",
 		"channels[3].waits[0] -1ns, limit 0s to 168h0m0s",
 		"channels[4].lease 1m0s is not longer than the effect's 51s plus the settle margin of 10s", // 4 x 10 s + 1 s + 5 s + 5 s
-		"channels[5].lease 25h0m0s, limit 24h0m0s",
-		"channels[5].timeout 1µs, at least 1ms",
+		"channels[5].rejections -1, limit 0 to 1000",
+		"channels[6].rejections are for channels with Retry: OnSchedule",
+		"channels[7].lease 25h0m0s, limit 24h0m0s",
+		"channels[7].timeout 1µs, at least 1ms",
 	} {
 		checkInvalid(t, "new", err, want)
 	}
@@ -152,6 +156,30 @@ func TestWorkContractIsChecked(t *testing.T) {
 	})
 }
 
+// A handler is a function of context, delivery and the kind's own input.
+func TestOnlyAHandlerOfTheInputCompiles(t *testing.T) {
+	const program = `package main
+
+import (
+	"context"
+
+	"github.com/consign-go/consign"
+)
+
+type in struct{ A string }
+
+var w consign.Work[in]
+
+func main() { _ = w.Handler(%s) }
+`
+	checkCompiles(t, program, map[string]bool{
+		"func(context.Context, *consign.Delivery, in) error { return nil }":  true,
+		"func(context.Context, *consign.Delivery, *in) error { return nil }": false,
+		"func(context.Context, *consign.Delivery, in) {}":                    false,
+		"func(*consign.Delivery, in) error { return nil }":                   false,
+	})
+}
+
 // Handing over a pool, a connection, a database or another store's transaction
 // does not compile.
 func TestOnlyTheStoresOwnTransactionCompiles(t *testing.T) {
@@ -175,12 +203,7 @@ func try(ctx context.Context, onPG *consign.Outbox[pgx.Tx], onSQL *consign.Outbo
 
 func main() {}
 `
-	dir, err := os.MkdirTemp(".", "testdata-compile-")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer os.RemoveAll(dir)
-	for line, compiles := range map[string]bool{
+	checkCompiles(t, program, map[string]bool{
 		"onPG.Enqueue(ctx, tx, m); onSQL.Enqueue(ctx, stx, m)": true,
 		"onPG.Enqueue(ctx, pool, m)":                           false,
 		"onPG.Enqueue(ctx, conn, m)":                           false,
@@ -188,7 +211,18 @@ func main() {}
 		"onSQL.Enqueue(ctx, db, m)":                            false,
 		"onSQL.Enqueue(ctx, sconn, m)":                         false,
 		"onSQL.Enqueue(ctx, tx, m)":                            false,
-	} {
+	})
+}
+
+// checkCompiles puts each line into the program and looks whether it compiles.
+func checkCompiles(t *testing.T, program string, lines map[string]bool) {
+	t.Helper()
+	dir, err := os.MkdirTemp(".", "testdata-compile-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	for line, compiles := range lines {
 		file := filepath.Join(dir, "main.go")
 		if err := os.WriteFile(file, []byte(strings.Replace(program, "%s", line, 1)), 0o600); err != nil {
 			t.Fatal(err)

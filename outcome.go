@@ -23,7 +23,7 @@ func Refused(err error, wait time.Duration) error {
 }
 
 // Rejected says that the far side answered with a definite, final no: the request
-// is not valid, the recipient does not exist. On schedule it ends the message. An
-// in-process loop uses its other attempts all the same, since receivers answer like
-// that during their own deploys.
+// is not valid, the recipient does not exist. On schedule it ends the message, unless
+// [Channel.Rejections] lets it be tried again. An in-process loop uses its other
+// attempts all the same, since receivers answer like that during their own deploys.
 func Rejected(err error) error { return &dispatch.Definite{Event: lifecycle.EvRejected, Err: err} }

@@ -75,7 +75,7 @@ func (o *Operator) Count(ctx context.Context, most int) (Counts, error) {
 		return Counts{}, failure(op, err)
 	}
 	out.Due = oldest(routes)
-	w, err := o.desk.Waiting(ctx, most)
+	w, err := o.desk.InReview(ctx, most)
 	if err != nil {
 		return Counts{}, failure(op, err)
 	}

@@ -7,8 +7,11 @@ type statements struct {
 	plain, apply, forget, lockSubjects, forgets string
 	appendLate, load, history                   string
 	overdue, routes, lockEnded, prune           string
+	waiting                                     string
 	insert, insertGiven, stored, unwrite        string
-	openRun, sealRun                            string
+	openRun, sealRun, loadRun                   string
+	propose, lockApproval, decide, consume      string
+	approval, undecided                         string
 	migrations, listed                          string
 	register, serves, unregister, serving       string
 
@@ -32,6 +35,7 @@ func (e *engine) statements() statements {
 		history:      e.expand(historySQL),
 		overdue:      e.expand(overdueSQL),
 		routes:       e.expand(routesSQL),
+		waiting:      e.expand(waitingSQL),
 		lockEnded:    e.expand(lockEndedSQL),
 		prune:        e.expand(pruneSQL),
 		insert:       e.expand(insertSQL),
@@ -40,6 +44,13 @@ func (e *engine) statements() statements {
 		unwrite:      e.expand(unwriteSQL),
 		openRun:      e.expand(openRunSQL),
 		sealRun:      e.expand(sealRunSQL),
+		loadRun:      e.expand(loadRunSQL),
+		propose:      e.expand(proposeSQL),
+		lockApproval: e.expand(lockApprovalSQL),
+		decide:       e.expand(decideSQL),
+		consume:      e.expand(consumeSQL),
+		approval:     e.expand(approvalSQL),
+		undecided:    e.expand(openApprovalsSQL),
 		migrations:   e.expand(migrationsSQL),
 		listed:       e.expand(listedSQL),
 		register:     e.expand(registerSQL),
@@ -53,11 +64,11 @@ func (e *engine) statements() statements {
 
 // deskStatements are those that only operators use.
 type deskStatements struct {
-	resolve, pause, resume, audit              string
-	review, walkOpen, walkLoops, walkEnded     string
-	walkSubject, chains, logs, resolutions     string
-	audits, auditsOf, pauses                   string
-	tallyOpen, tallyEnded, tallyLoops, waiting string
+	resolve, pause, resume, audit               string
+	review, walkOpen, walkLoops, walkEnded      string
+	walkSubject, chains, logs, resolutions      string
+	audits, auditsOf, pauses                    string
+	tallyOpen, tallyEnded, tallyLoops, inReview string
 }
 
 func (e *engine) deskStatements() deskStatements {
@@ -80,6 +91,6 @@ func (e *engine) deskStatements() deskStatements {
 		tallyOpen:   e.expand(tallyOpenSQL),
 		tallyEnded:  e.expand(tallyEndedSQL),
 		tallyLoops:  e.expand(tallyLoopsSQL),
-		waiting:     e.expand(waitingSQL),
+		inReview:    e.expand(inReviewSQL),
 	}
 }

@@ -59,7 +59,7 @@ FROM (
 ) t
 GROUP BY t.route, t.counts`
 
-	waitingSQL = `
+	inReviewSQL = `
 SELECT count(*), min(d.review_at)
 FROM (
     SELECT review_at
@@ -155,12 +155,12 @@ func groupOf(t *driver.Tally) driver.Tally {
 	return driver.Tally{Among: t.Among}
 }
 
-// Waiting counts what waits for a person.
-func (e *engine) Waiting(ctx context.Context, limit int) (driver.Waiting, error) {
+// InReview counts what waits for a person.
+func (e *engine) InReview(ctx context.Context, limit int) (driver.InReview, error) {
 	var n int64
 	var oldest time.Time
-	err := e.read(ctx, "waiting", e.q.waiting, []any{int64(limit)}, func(rows pgx.Rows) error {
+	err := e.read(ctx, "in review", e.q.inReview, []any{int64(limit)}, func(rows pgx.Rows) error {
 		return rows.Scan(&n, (*instant)(&oldest))
 	})
-	return driver.Waiting{N: min(int(n), limit), Capped: int(n) > limit, Oldest: oldest}, err
+	return driver.InReview{N: min(int(n), limit), Capped: int(n) > limit, Oldest: oldest}, err
 }

@@ -17,7 +17,7 @@ func useDesk(t *testing.T, d driver.Desk) {
 	after := driver.Place{Route: "m:mail", At: time.Now(), Ref: refs[0]}
 	calls := []func() error{
 		func() error { _, err := d.Review(ctx, driver.Place{}, 10); return err },
-		func() error { _, err := d.Waiting(ctx, 10); return err },
+		func() error { _, err := d.InReview(ctx, 10); return err },
 		func() error { _, err := d.Tallies(ctx, 10); return err },
 		func() error { _, err := d.Chains(ctx, refs); return err },
 		func() error { _, err := d.Logs(ctx, refs); return err },

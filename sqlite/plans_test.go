@@ -77,7 +77,8 @@ func plan(t *testing.T, db *sql.DB, query string, args []any) string {
 		}
 		history := strings.Contains(query, "FROM consign_attempt WHERE ref = ? ORDER BY at") || // the log of one delivery
 			strings.Contains(query, "WHERE i.subject = ? AND i.ref > ?") // what belongs to one subject
-		if strings.Contains(detail, "AUTOMATIC") || strings.Contains(detail, "TEMP B-TREE FOR ORDER BY") && !history {
+		waiting := strings.Contains(query, "ORDER BY 1, 2, 3 LIMIT ?") // the first of all open messages
+		if strings.Contains(detail, "AUTOMATIC") || strings.Contains(detail, "TEMP B-TREE FOR ORDER BY") && !history && !waiting {
 			t.Errorf("%s in\n%s", detail, query)
 		}
 	}
@@ -96,6 +97,8 @@ var hot = map[string]string{
 	"<= (?5, ?6, ?7)":                                                                                                      "SEARCH d USING INDEX consign_delivery_due ((route,due_at,ref)>(?,?,?) AND (route,due_at,ref)<(?,?,?))",
 	"d.created_at < ? AND d.review_at IS NULL":                                                                             "SEARCH d USING INDEX consign_delivery_terminal (profile=? AND terminal=? AND created_at<?)",
 	"consign_intent i INDEXED BY consign_intent_":                                                                          "SEARCH i USING INDEX consign_intent_subject (subject=?)",
+	"FROM consign_approval a INDEXED BY consign_approval_open":                                                             "SEARCH a USING INDEX consign_approval_open ((expires_at,id)>(?,?))",
+	"d.route >= 'm:'":                                                                                                      "SEARCH d USING INDEX consign_delivery_due (route>? AND route<?)",
 	"WITH RECURSIVE r(route)":                                                                                              "SEARCH d USING COVERING INDEX consign_delivery_due (route>?)",
 }
 

@@ -29,7 +29,7 @@ const (
     WHERE d.review_at IS NOT NULL LIMIT ?1 + 1
 ) t GROUP BY t.route, t.counts`
 
-	waitingSQL = `SELECT count(*), min(t.review_at) FROM (
+	inReviewSQL = `SELECT count(*), min(t.review_at) FROM (
     SELECT d.review_at FROM {s}delivery d INDEXED BY {i}delivery_review
     WHERE d.review_at IS NOT NULL AND d.review_at <= {now} ORDER BY d.review_at LIMIT ? + 1
 ) t`
@@ -95,13 +95,13 @@ func (s *session) tally(ctx context.Context, out *[]driver.Tally, statement stri
 	return err
 }
 
-// Waiting counts what waits for a person.
-func (e *engine) Waiting(ctx context.Context, limit int) (driver.Waiting, error) {
-	var w driver.Waiting
-	err := e.read(ctx, "waiting", func(ctx context.Context, s *session) error {
-		return s.query(ctx, waitingSQL, []any{int64(limit)}, 2, func(v []any) (bool, error) {
+// InReview counts what waits for a person.
+func (e *engine) InReview(ctx context.Context, limit int) (driver.InReview, error) {
+	var w driver.InReview
+	err := e.read(ctx, "in review", func(ctx context.Context, s *session) error {
+		return s.query(ctx, inReviewSQL, []any{int64(limit)}, 2, func(v []any) (bool, error) {
 			n := int(whole(v[0]))
-			w = driver.Waiting{N: min(n, limit), Capped: n > limit, Oldest: instant(v[1])}
+			w = driver.InReview{N: min(n, limit), Capped: n > limit, Oldest: instant(v[1])}
 			return false, nil
 		})
 	})

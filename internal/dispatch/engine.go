@@ -20,7 +20,7 @@ type Served struct {
 	Upgrades    []string // older versions of work that it can deliver as well
 	Contract    lifecycle.Contract
 	Schedule    Schedule
-	Rejections  int // on the schedule: a rejection of one of the first so many attempts is tried again
+	Rejections  int // on the schedule: so many rejections of one delivery are tried again
 
 	// Deliver prepares one delivery and calls t.Effect once. An error before the
 	// effect leaves it undecided, unless it is a *Stop. Its context ends with the

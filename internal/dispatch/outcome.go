@@ -11,9 +11,10 @@ import (
 )
 
 // Definite is an error that says for certain what became of an effect. Whoever
-// makes one vouches for it.
+// makes one vouches for it. With EvUnknown it only adds to an unknown outcome what
+// else is known: the wish to be left alone, the status code.
 type Definite struct {
-	Event lifecycle.EventKind // EvNotSent, EvRefused or EvRejected
+	Event lifecycle.EventKind // EvNotSent, EvRefused, EvRejected or EvUnknown
 	Wait  time.Duration       // what the receiver asked for; 0: nothing
 	HTTP  int                 // its status code; 0: none
 	Err   error
@@ -91,7 +92,7 @@ func classify(err error) (kind lifecycle.EventKind, wish time.Duration, http int
 	}
 	if d, ok := single[*Definite](err); ok && d != nil {
 		switch d.Event {
-		case lifecycle.EvNotSent, lifecycle.EvRefused, lifecycle.EvRejected:
+		case lifecycle.EvNotSent, lifecycle.EvRefused, lifecycle.EvRejected, lifecycle.EvUnknown:
 			return d.Event, max(d.Wait, 0), d.HTTP
 		}
 	}
@@ -145,4 +146,21 @@ func errorText(err error) (s string) {
 		cut--
 	}
 	return s[:cut]
+}
+
+// Told is what an error says of an attempt that its caller made without Effect: as
+// an effect that ended with it, with what is kept of its text. Nil says nothing.
+func Told(err error) (outcome lifecycle.Outcome, http int, text string) {
+	v := judge(func() error { return err })
+	switch v.kind {
+	case lifecycle.EvNotSent:
+		outcome = lifecycle.NotSent
+	case lifecycle.EvRefused:
+		outcome = lifecycle.Refused
+	case lifecycle.EvRejected:
+		outcome = lifecycle.Rejected
+	default:
+		outcome = lifecycle.Unknown
+	}
+	return outcome, v.http, v.text
 }

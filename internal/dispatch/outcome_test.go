@@ -64,6 +64,10 @@ func TestClassifyTakesOnlySingleWraps(t *testing.T) {
 	if wish != time.Minute || http != 429 {
 		t.Errorf("wish %s, status %d", wish, http)
 	}
+	kind, wish, http := classify(&Definite{Event: lifecycle.EvUnknown, Wait: time.Minute, HTTP: 502})
+	if kind != lifecycle.EvUnknown || wish != time.Minute || http != 502 {
+		t.Errorf("unknown: %s, wish %s, status %d", kind, wish, http)
+	}
 	if _, wish, _ = classify(&Definite{Event: lifecycle.EvRefused, Wait: -time.Minute}); wish != 0 {
 		t.Errorf("wish %s", wish)
 	}

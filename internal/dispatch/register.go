@@ -10,8 +10,14 @@ import (
 )
 
 // Registration is how long a program counts as live after its last heartbeat,
-// and a fifth of it is the time between two of them.
+// and a fifth of it is the longest time between two of them.
 const registration = time.Minute
+
+// rhythm is the time between two looks at what is served: several within the grace
+// period, or it would not be over when it is.
+func (e *Engine) rhythm() time.Duration {
+	return min(registration/5, max(e.Unserved/4, 10*time.Millisecond))
+}
 
 // attending attends again and again until ctx ends.
 func (e *Engine) attending(ctx context.Context) {
@@ -22,7 +28,7 @@ func (e *Engine) attending(ctx context.Context) {
 			e.Registry.Unregister(bye, e.id) // the entry ends by itself where this fails
 		}()
 	}
-	ticker := time.NewTicker(registration / 5)
+	ticker := time.NewTicker(e.rhythm())
 	defer ticker.Stop()
 	for {
 		e.attend(ctx) // what fails is observed, and tried again
@@ -38,7 +44,7 @@ func (e *Engine) attending(ctx context.Context) {
 // or scan are seen as well.
 func (e *Engine) attendAtTimes(ctx context.Context) error {
 	e.mu.Lock()
-	lately := !e.attended.IsZero() && time.Since(e.attended) < registration/5
+	lately := !e.attended.IsZero() && time.Since(e.attended) < e.rhythm()
 	e.mu.Unlock()
 	if lately {
 		return nil

@@ -148,8 +148,8 @@ type Tally struct {
 	Capped  bool
 }
 
-// Waiting is how many deliveries wait for a person, since when the oldest does.
-type Waiting struct {
+// InReview is how many deliveries wait for a person, since when the oldest does.
+type InReview struct {
 	N      int
 	Capped bool
 	Oldest time.Time
@@ -185,8 +185,8 @@ type Lists interface {
 	// looks at up to limit.
 	Tallies(ctx context.Context, limit int) ([]Tally, error)
 
-	// Waiting counts up to limit of what Review returns.
-	Waiting(ctx context.Context, limit int) (Waiting, error)
+	// InReview counts up to limit of what Review returns.
+	InReview(ctx context.Context, limit int) (InReview, error)
 
 	// Chains returns, for each of refs, all intents of its chain, itself included,
 	// in any order.

@@ -140,7 +140,7 @@ func backToPending(t Transition, wait time.Duration) Transition {
 // beside the delivery, without its text where the content was erased.
 func fenced(s *State, e *Event) Transition {
 	t := Transition{Answer: Refuse, Code: Fenced}
-	if o, ok := e.Kind.observes(); ok && e.Generation > 0 {
+	if o, ok := e.observes(); ok && e.Generation > 0 {
 		t.Log = &Attempt{
 			Generation: e.Generation, Number: e.Attempt, Outcome: o, Code: Fenced,
 			HTTPStatus: e.HTTPStatus, Late: true,

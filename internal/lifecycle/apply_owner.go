@@ -52,7 +52,7 @@ func settle(s *State, e *Event) Transition {
 		spent = 1
 		t.Set.Attempts++
 	}
-	outcome, _ := e.Kind.observes()
+	outcome, _ := e.observes()
 	if outcome == Accepted {
 		return succeed(t)
 	}

@@ -75,7 +75,8 @@ func handClaim(s *State, e *Event) Transition {
 
 // handMark is what the caller of a hand-driven claim records. The numbers are
 // what its reader expects: an attempt adds one and never ends the message, a
-// success adds one, giving up adds none.
+// success adds one, giving up adds none. An attempt whose outcome its caller does
+// not know leaves the message uncertain, as in a loop.
 func handMark(s *State, e *Event) Transition {
 	if s.Status == Succeeded && e.Kind == EvHandDelivered || s.Status == Failed && e.Kind == EvHandFailed {
 		return Transition{Answer: Unchanged, Code: s.Code}
@@ -86,10 +87,12 @@ func handMark(s *State, e *Event) Transition {
 	t := change(s)
 	switch e.Kind {
 	case EvHandAttempt:
+		outcome := e.told()
 		t.Set.Attempts++
+		t.Set.Uncertain = s.Uncertain || outcome == Unknown
 		t.Set.SetError, t.Set.Error = true, e.Error
 		t.Log = &Attempt{
-			Generation: s.Generation, Number: t.Set.Attempts, Outcome: Refused, Error: e.Error, HTTPStatus: e.HTTPStatus,
+			Generation: s.Generation, Number: t.Set.Attempts, Outcome: outcome, Error: e.Error, HTTPStatus: e.HTTPStatus,
 		}
 		return t
 	case EvHandDelivered:
@@ -97,5 +100,12 @@ func handMark(s *State, e *Event) Transition {
 		return succeed(t)
 	}
 	t.Set.SetError, t.Set.Error = e.Error != "", e.Error
+	t.Set.Uncertain = s.Uncertain || e.Told != 0 && e.told() == Unknown
+	switch {
+	case t.Set.Uncertain:
+		return stop(s, t, OutcomeUnknown)
+	case e.Told == Rejected:
+		return stop(s, t, OutcomeRejected)
+	}
 	return stop(s, t, AttemptsExhausted)
 }

@@ -77,10 +77,9 @@ func EventKinds() []EventKind {
 
 // observes returns the outcome that an owner's event reports, and whether it
 // reports one: an observed outcome is kept as late evidence when it is fenced.
-// By hand only a success is definite: an attempt that did not succeed may have
-// timed out, and giving up says nothing about what was sent.
-func (k EventKind) observes() (Outcome, bool) {
-	switch k {
+// Giving up by hand says nothing about an attempt.
+func (e *Event) observes() (Outcome, bool) {
+	switch e.Kind {
 	case EvSucceeded, EvHandDelivered:
 		return Accepted, true
 	case EvNotSent:
@@ -89,10 +88,23 @@ func (k EventKind) observes() (Outcome, bool) {
 		return Refused, true
 	case EvRejected:
 		return Rejected, true
-	case EvUnknown, EvHandAttempt:
+	case EvUnknown:
 		return Unknown, true
+	case EvHandAttempt:
+		return e.told(), true
 	}
 	return 0, false
+}
+
+// told is the outcome of an attempt that its caller made by hand and that did not
+// succeed. It is definite only where the caller vouches for it: without a word it
+// may have timed out.
+func (e *Event) told() Outcome {
+	switch e.Told {
+	case NotSent, Refused, Rejected:
+		return e.Told
+	}
+	return Unknown
 }
 
 // owned reports whether only the holder of the claim may report the event.
@@ -129,6 +141,11 @@ type Event struct {
 	// Contract is copied by EvClaim where the intent has none yet, and by
 	// EvHandClaim always (its Lease is the caller's).
 	Contract Contract
+
+	// Told is what the caller of EvHandAttempt or EvHandFailed knows of its failure:
+	// NotSent, Refused, Rejected, or else Unknown. An attempt of which nothing is
+	// told is unknown; giving up tells of a failure only where this is set.
+	Told Outcome
 
 	// Retryable lets a rejection on the schedule be retried like a refusal,
 	// where the channel's contract allows a number of such retries.

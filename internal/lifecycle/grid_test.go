@@ -64,6 +64,7 @@ const (
 	dGiven
 	dRetryable
 	dHandIdem
+	dTold
 	dDigest
 	dGate
 	dDue
@@ -85,6 +86,7 @@ var grid = [dimensions]dimension{
 	dGiven:     {"code(given)", codeNames()},
 	dRetryable: {"retryable", []string{"no", "yes"}},
 	dHandIdem:  {"event_idempotent", []string{"no", "yes"}},
+	dTold:      {"told", []string{"nothing", "not_sent", "refused", "rejected", "unknown"}},
 	dDigest:    {"digest", []string{"same", "unbound", "other"}},
 	dGate:      {"gate", []string{"open", "closed"}},
 	dDue:       {"due", []string{"now", "later"}},
@@ -193,6 +195,8 @@ func (p part) asked(d int) []int {
 		ask = k == lifecycle.EvRejected
 	case dHandIdem:
 		ask = k == lifecycle.EvHandClaim
+	case dTold:
+		ask = k == lifecycle.EvHandAttempt || k == lifecycle.EvHandFailed
 	case dDigest:
 		ask = starts(k) && !p.erased
 	case dGate:
@@ -305,7 +309,7 @@ func (c *cell) state(erased bool) lifecycle.State {
 func (c *cell) event(k lifecycle.EventKind, st *lifecycle.State) lifecycle.Event {
 	e := lifecycle.Event{
 		Kind: k, Owner: eventOwner, Generation: 7, Digest: digestOf('x'), Wait: 5 * time.Second, Error: "why",
-		Retryable: c.is(dRetryable, "yes"),
+		Retryable: c.is(dRetryable, "yes"), Told: lifecycle.Outcome(c[dTold]),
 		Contract: lifecycle.Contract{
 			Retry: lifecycle.Process, Idempotent: c.is(dHandIdem, "yes"), Lease: 90 * time.Second, MaxAge: time.Hour,
 		},

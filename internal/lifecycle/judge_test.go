@@ -77,7 +77,7 @@ func (j *judge) refusal(before *row, d *decided) error {
 			return wrong("T10: a fenced %v left no late evidence of its attempt", e.Kind)
 		case t.Log.Outcome == lifecycle.Accepted != (e.Kind == lifecycle.EvSucceeded || e.Kind == lifecycle.EvHandDelivered):
 			return wrong("T10: the evidence of %v reads %v", e.Kind, t.Log.Outcome)
-		case byHand(e.Kind) && t.Log.Outcome != lifecycle.Accepted && t.Log.Outcome != lifecycle.Unknown:
+		case byHand(e.Kind) && t.Log.Outcome != lifecycle.Accepted && t.Log.Outcome != lifecycle.Unknown && t.Log.Outcome != e.Told:
 			return wrong("section 10: the evidence of %v reads as a definite no", e.Kind)
 		case before.erased && t.Log.Error != "":
 			return wrong("section 11: the evidence of an erased intent kept its text")
@@ -207,10 +207,18 @@ func (j *judge) outcome(before *row, d *decided, s *store) error {
 		if r.attempts != before.attempts+1 || r.status != lifecycle.Delivering || r.lastError != e.Error {
 			return wrong("S2-039, S2-040: recording an attempt gave %d %v %q", r.attempts, r.status, r.lastError)
 		}
+		j.doubt = j.doubt || doubtful(e.Told)
+		if d.t.Log.Outcome != lifecycle.Unknown && d.t.Log.Outcome != e.Told || r.uncertain != j.doubt {
+			return wrong("section 5: an attempt told as %v is logged as %v, uncertain %v", e.Told, d.t.Log.Outcome, r.uncertain)
+		}
 		return nil
 	case lifecycle.EvHandFailed:
 		if r.attempts != before.attempts || r.status != lifecycle.Failed {
 			return wrong("S2-044, S2-047: giving up gave %d %v", r.attempts, r.status)
+		}
+		j.doubt = j.doubt || e.Told != 0 && doubtful(e.Told)
+		if r.uncertain != j.doubt {
+			return wrong("section 5: given up as %v, uncertain %v", e.Told, r.uncertain)
 		}
 	case lifecycle.EvSucceeded, lifecycle.EvHandDelivered:
 		j.accepted = true
@@ -229,6 +237,11 @@ func (j *judge) outcome(before *row, d *decided, s *store) error {
 	}
 	j.open = false
 	return nil
+}
+
+// doubtful is what a caller tells of a failure by hand without vouching for it.
+func doubtful(told lifecycle.Outcome) bool {
+	return told != lifecycle.NotSent && told != lifecycle.Refused && told != lifecycle.Rejected
 }
 
 // abandon notes that somebody other than its owner ended an attempt in flight.

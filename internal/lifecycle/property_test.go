@@ -110,6 +110,8 @@ func drawAction(t *rapid.T, w *world) action {
 		a.digest = rapid.SampledFrom([]byte{'x', 'x', 'x', 'y'}).Draw(t, "digest")
 	case lifecycle.EvRejected:
 		a.retryable = rapid.Bool().Draw(t, "retryable")
+	case lifecycle.EvHandAttempt, lifecycle.EvHandFailed:
+		a.told = rapid.SampledFrom([]lifecycle.Outcome{0, lifecycle.NotSent, lifecycle.Refused, lifecycle.Rejected, lifecycle.Unknown}).Draw(t, "told")
 	}
 	a.after, a.delay = drawPause(t, w), rapid.SampledFrom([]time.Duration{0, 0, 0, time.Second}).Draw(t, "delay")
 	a.unheard = rapid.IntRange(0, 9).Draw(t, "unheard") == 0

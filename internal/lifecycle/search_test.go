@@ -131,6 +131,11 @@ func (c *searched) variants(a action) []action {
 	case k == lifecycle.EvRejected:
 		b.retryable = true
 		return []action{a, b}
+	case k == lifecycle.EvHandAttempt, k == lifecycle.EvHandFailed:
+		b.told = lifecycle.Refused
+		c := a
+		c.told = lifecycle.Unknown
+		return []action{a, b, c}
 	case byOwner(k):
 		return []action{a}
 	case a.who == 0:

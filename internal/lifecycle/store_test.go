@@ -164,6 +164,7 @@ type action struct {
 	wait      time.Duration
 	attempt   int // 0: the one the owner marked last
 	retryable bool
+	told      lifecycle.Outcome
 	contract  lifecycle.Contract
 	err       string
 	http      int
@@ -188,6 +189,9 @@ func (a action) String() string {
 	if a.kind == lifecycle.EvHandClaim && a.contract.Idempotent {
 		text += " idempotent"
 	}
+	if a.told != 0 {
+		text += " " + a.told.String()
+	}
 	if a.unheard {
 		text += ", answer lost"
 	}
@@ -205,7 +209,7 @@ func digestOf(b byte) lifecycle.Digest {
 func (w *world) event(a action) lifecycle.Event {
 	e := lifecycle.Event{
 		Kind: a.kind, Code: a.code, Digest: digestOf(a.digest), Wait: a.wait, Contract: a.contract,
-		Retryable: a.retryable, Error: a.err, HTTPStatus: a.http,
+		Retryable: a.retryable, Told: a.told, Error: a.err, HTTPStatus: a.http,
 	}
 	if claims(a.kind) {
 		e.Owner = lifecycle.Token{byte('a' + a.who), w.claims + 1}

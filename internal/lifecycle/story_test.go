@@ -162,6 +162,11 @@ var storyEvents = map[string]lifecycle.EventKind{
 	"rejected": lifecycle.EvRejected, "unknown": lifecycle.EvUnknown,
 }
 
+// storyTold are the words of a mark by hand about its failure.
+var storyTold = map[string]lifecycle.Outcome{
+	"was-not-sent": lifecycle.NotSent, "was-refused": lifecycle.Refused, "was-rejected": lifecycle.Rejected, "was-unknown": lifecycle.Unknown,
+}
+
 // run carries out one command.
 func (s *story) run(words []string) ([]string, error) {
 	switch words[0] {
@@ -248,6 +253,8 @@ func (s *story) action(words []string) (action, error) {
 			a.code = lifecycle.Code(w)
 		case w == "retryable":
 			a.retryable = true
+		case a.kind != 0 && storyTold[w] != 0:
+			a.told = storyTold[w]
 		case w == "once":
 			a.contract.Idempotent = false
 		case !pair:

@@ -17,7 +17,9 @@ import (
 // packages are added.
 var mustSee = []string{
 	".",
+	"./approval",
 	"./cmd/consign",
+	"./consigntest",
 	"./internal/canon",
 	"./internal/driver",
 	"./internal/driver/drivertest",
@@ -25,10 +27,14 @@ var mustSee = []string{
 	"./internal/lifecycle",
 	"./internal/pgtest",
 	"./internal/repotest",
+	"./internal/rules",
 	"./migrate",
 	"./operator",
 	"./postgres",
+	"./reply",
 	"./sqlite",
+	"./webhook",
+	"./webhook/receive",
 }
 
 // sqliteDrivers are the SQLite libraries for Go. Two of them in one process on
@@ -72,6 +78,10 @@ var rules = []rule{
 		of:  []string{"./internal/canon/..."}, deep: true, allow: []string{"std", "./internal/canon/..."},
 	},
 	{
+		why: "the rules of inputs know what is written and nothing else",
+		of:  []string{"./internal/rules"}, deep: true, allow: []string{"std", "./internal/rules", "./internal/canon"},
+	},
+	{
 		why: "the storage contract knows the core and nothing else",
 		of:  []string{"./internal/driver"}, allow: []string{"std", "./internal/lifecycle", "./internal/canon"},
 	},
@@ -104,6 +114,10 @@ var rules = []rule{
 		why: "pgx comes only with the PostgreSQL store",
 		of:  []string{"./..."}, except: []string{"./postgres/...", "./internal/pgtest", "./cmd/...", "./bench/..."},
 		deny: []string{"github.com/jackc/pgx/v5/..."},
+	},
+	{
+		why: "neither end of a webhook chooses the program's database",
+		of:  []string{"./webhook/..."}, deep: true, allow: []string{"std", "./..."}, deny: []string{"./postgres/...", "./sqlite/..."},
 	},
 	{
 		why: "the test server knows nothing of what is tested on it",
@@ -231,6 +245,8 @@ func TestImportRulesFindWhatIsForbidden(t *testing.T) {
 		{"internal/lifecycle", "C", false, 1},
 		{"internal/lifecycle", own("internal/canon"), false, 1},
 		{"internal/canon", "github.com/google/uuid", true, 1},
+		{"internal/rules", own("internal/canon"), true, 0},
+		{"internal/rules", own("internal/driver"), true, 1},
 		{"internal/driver", own("internal/canon"), false, 0},
 		{"internal/driver", own("internal/dispatch"), false, 1},
 		{"internal/driver", "golang.org/x/sync/errgroup", false, 1},
@@ -249,6 +265,9 @@ func TestImportRulesFindWhatIsForbidden(t *testing.T) {
 		{"cmd/other", "modernc.org/sqlite", false, 1},
 		{"consigntest", "github.com/mattn/go-sqlite3", false, 1},
 		{"webhook", "github.com/jackc/pgx/v5", false, 1},
+		{"webhook/receive", "github.com/jackc/pgx/v5", true, 1},
+		{"webhook/receive", own("postgres"), true, 1},
+		{"webhook/receive", own("webhook"), true, 0},
 		{"webhook", "github.com/jackc/pgx/v5x", false, 0},
 		{"internal/pgtest", "github.com/jackc/pgx/v5/pgxpool", false, 0},
 		{"internal/pgtest", own("internal/driver"), false, 1},

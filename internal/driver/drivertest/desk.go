@@ -57,8 +57,8 @@ func deskReview[TX any](b *bench[TX]) {
 	b.that(slices.Equal(b.review(), []driver.ID{refused, unsure}), "review %v, want %v", b.review(), []driver.ID{refused, unsure})
 	b.shift(lease + time.Minute)
 	b.that(slices.Equal(b.review(), []driver.ID{refused, unsure, stranded}), "review %v", b.review())
-	for limit, want := range map[int]driver.Waiting{2: {N: 2, Capped: true}, 3: {N: 3}, 100: {N: 3}} {
-		w, err := b.desk().Waiting(b.ctx, limit)
+	for limit, want := range map[int]driver.InReview{2: {N: 2, Capped: true}, 3: {N: 3}, 100: {N: 3}} {
+		w, err := b.desk().InReview(b.ctx, limit)
 		b.ok("waiting", err)
 		b.that(w.N == want.N && w.Capped == want.Capped && near(w.Oldest, b.record(refused).ReviewAt), "waiting %+v, want %+v", w, want)
 	}
@@ -72,8 +72,8 @@ func deskDecided[TX any](b *bench[TX]) {
 	b.that(b.act(b.finding(found)) && b.act(b.again(sent, driver.Redelivery)) && b.act(b.finding(stranded)), "an action did not hold")
 	b.erase("customer:1")
 	b.that(len(b.review()) == 0, "review %v", b.review())
-	w, err := b.desk().Waiting(b.ctx, 10)
-	b.that(err == nil && w == driver.Waiting{}, "waiting %+v, %v", w, err)
+	w, err := b.desk().InReview(b.ctx, 10)
+	b.that(err == nil && w == driver.InReview{}, "waiting %+v, %v", w, err)
 	b.that(b.record(stranded).State.Uncertain && b.record(erased).State.Erased, "marks are lost")
 }
 

@@ -107,6 +107,7 @@ func stories[TX any]() []story[TX] {
 		{"work: nobody serves it", work, []any{hour, lifecycle.Event{Kind: lifecycle.EvUnserved, Code: lifecycle.HandlerMissing}}, review, lifecycle.HandlerMissing, 0},
 		{"message: nobody serves it", byHand, []any{hour, lifecycle.Event{Kind: lifecycle.EvUnserved, Code: lifecycle.ChannelMissing}}, failed, lifecycle.ChannelMissing, 0},
 		{"by hand: two attempts, then delivered", byHand, []any{byOwner, lifecycle.EvHandAttempt, lifecycle.EvHandAttempt, lifecycle.EvHandDelivered}, lifecycle.Succeeded, "", 2},
-		{"by hand: given up", message, []any{byOwner, lifecycle.EvHandAttempt, lifecycle.EvHandFailed}, failed, lifecycle.AttemptsExhausted, 1},
+		{"by hand: refused, given up", message, []any{byOwner, lifecycle.Event{Kind: lifecycle.EvHandAttempt, Told: lifecycle.Refused}, lifecycle.EvHandFailed}, failed, lifecycle.AttemptsExhausted, 1},
+		{"by hand: unknown, given up", message, []any{byOwner, lifecycle.EvHandAttempt, lifecycle.EvHandFailed}, failed, lifecycle.OutcomeUnknown, 1},
 	}
 }

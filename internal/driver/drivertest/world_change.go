@@ -160,6 +160,7 @@ func (w *world) event(s *lifecycle.State) lifecycle.Event {
 	e := lifecycle.Event{
 		Kind: pick(w, kinds, "event"), Owner: s.Owner, Generation: s.Generation, Attempt: s.AttemptNo(),
 		Digest: digest, Wait: w.units(3, "wait"), Retryable: w.oneIn(2, "retryable"),
+		Told:  lifecycle.Outcome(w.upTo(5, "told")),
 		Error: pick(w, []string{"", "text"}, "error"), HTTPStatus: pick(w, []int{0, 503}, "http status"),
 		Contract: shapes[w.upTo(4, "contract")], Code: pick(w, stopCodes, "code"),
 	}

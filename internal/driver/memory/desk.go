@@ -143,10 +143,10 @@ func tallied(among driver.Among, rows []*delivery, limit int) []driver.Tally {
 	return out
 }
 
-// Waiting counts what waits for a person.
-func (s *Store) Waiting(ctx context.Context, limit int) (driver.Waiting, error) {
+// InReview counts what waits for a person.
+func (s *Store) InReview(ctx context.Context, limit int) (driver.InReview, error) {
 	places, err := s.Review(ctx, driver.Place{}, limit+1)
-	w := driver.Waiting{N: min(len(places), limit), Capped: len(places) > limit}
+	w := driver.InReview{N: min(len(places), limit), Capped: len(places) > limit}
 	if w.N > 0 {
 		w.Oldest = places[0].At
 	}
