@@ -58,7 +58,7 @@ type host struct {
 	ctx      context.Context
 	store    store
 	ann, bob *operator.Operator
-	program  func(channels ...consign.Channel) outbox
+	make     func(o consign.Options) outbox
 	exec     func(query string, args ...any)
 	text     func() string // everything that is stored, as text
 }
@@ -175,15 +175,21 @@ func assemble[TX any, S interface {
 		}
 		*o = made
 	}
-	h.program = func(channels ...consign.Channel) outbox {
+	h.make = func(options consign.Options) outbox {
 		h.Helper()
-		o, err := consign.New(s, &consign.Options{Channels: channels, Program: "test"})
+		o, err := consign.New(s, &options)
 		if err != nil {
 			h.Fatal(err)
 		}
 		return o
 	}
 	return h
+}
+
+// program is one that delivers through channels.
+func (h *host) program(channels ...consign.Channel) outbox {
+	h.Helper()
+	return h.make(consign.Options{Channels: channels})
 }
 
 var (
