@@ -54,7 +54,7 @@ func TestListFindsWhatIsAskedFor(t *testing.T) {
 			"earlier":       {operator.Filter{Before: now.Add(-time.Hour)}, nil},
 			"until now":     {operator.Filter{Before: now.Add(time.Hour), Since: now.Add(-time.Hour)}, all},
 		} {
-			for _, limit := range []int{0, 1, 3} {
+			for _, limit := range []int{1, 4} {
 				c.filter.Limit, c.filter.After = limit, ""
 				var got []consign.Ref
 				for pages := 0; ; pages++ {

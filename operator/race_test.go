@@ -94,7 +94,7 @@ func TestCancelRacesAClaim(t *testing.T) {
 		o := h.program(consign.Channel{Name: "mail", Retry: consign.OnSchedule, Deliver: f.deliver})
 		h.serve(o)
 		var refs []consign.Ref
-		errs := make([]error, 60)
+		errs := make([]error, 24)
 		for i := range errs {
 			ref, err := o.EnqueueNow(h.ctx, consign.Message{Channel: "mail", Payload: map[string]any{"n": i}})
 			h.ok(err)

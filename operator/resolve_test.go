@@ -166,7 +166,7 @@ func TestOfTwoOperatorsOneWins(t *testing.T) {
 				},
 			},
 		} {
-			for range 5 {
+			for range 3 {
 				ref := c.ref()
 				errs := together(
 					func() error { return c.acts[0](h.ann, ann, ref) },

@@ -101,7 +101,7 @@ func onEveryStore(t *testing.T, test func(h *host)) {
 		test(h)
 	})
 	t.Run("sqlite", func(t *testing.T) {
-		db, err := sql.Open("sqlite", "file:"+filepath.Join(t.TempDir(), "host.db")+"?_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)")
+		db, err := sql.Open("sqlite", "file:"+filepath.Join(t.TempDir(), "host.db")+"?_pragma=journal_mode(WAL)&_pragma=synchronous(NORMAL)")
 		if err != nil {
 			t.Fatal(err)
 		}
