@@ -105,7 +105,8 @@ type Options struct {
 
 	// Allow lists networks that may be called although they are private, loopback or
 	// otherwise not public. A cloud's metadata address is allowed only by itself
-	// (/32, /128). Default: none.
+	// (/32, /128), and one that carries an IPv4 address (NAT64, 6to4) only where that
+	// may be called too. Default: none.
 	Allow []netip.Prefix
 
 	// Proxy is the URL of a proxy (http or https, with user information if need be)

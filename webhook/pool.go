@@ -22,7 +22,7 @@ func (p *pool) take(home string) *wire {
 			return nil
 		}
 		// The timer that was not stopped in time is closing it.
-		if w.closing.Stop() && quiet(w.tcp) {
+		if w.closing.Stop() && quiet(w.tcp) && w.empty() {
 			w.reused = true
 			return w
 		}
