@@ -104,7 +104,7 @@ func (r *Receiver[TX]) execute(ctx context.Context, d Delivery, fn func(ctx cont
 		return *was, nil
 	}
 	if answer, err = contained(ctx, tx, d, fn); err != nil {
-		return Response{}, err
+		return Response{}, &failed{err}
 	}
 	if err := answer.check(); err != nil {
 		return Response{}, fault("finish", err)
@@ -119,6 +119,15 @@ func (r *Receiver[TX]) execute(ctx context.Context, d Delivery, fn func(ctx cont
 	}
 	return answer, nil
 }
+
+// failed is an error of fn. Only a [Rejection] in it decides about the answer: what
+// else it wraps, such as an error of this package about another request, is not about
+// this one.
+type failed struct{ err error }
+
+func (f *failed) Error() string { return f.err.Error() }
+
+func (f *failed) Unwrap() error { return f.err }
 
 // contained turns a panic into an error. Its text names the type of the value only:
 // the value may hold content.
@@ -139,7 +148,11 @@ func (r *Receiver[TX]) refuse(w http.ResponseWriter, key string, err error) {
 	status := http.StatusServiceUnavailable
 	var large *http.MaxBytesError
 	var rejected *Rejection
+	var own *failed
 	switch {
+	case errors.As(err, &rejected):
+		status = rejected.Status
+	case errors.As(err, &own):
 	case errors.Is(err, ErrHeaders):
 		status = http.StatusBadRequest
 	case errors.Is(err, ErrSignature):
@@ -152,8 +165,6 @@ func (r *Receiver[TX]) refuse(w http.ResponseWriter, key string, err error) {
 		status = http.StatusInternalServerError
 	case errors.As(err, &large):
 		status = http.StatusRequestEntityTooLarge
-	case errors.As(err, &rejected):
-		status = rejected.Status
 	}
 	if status == http.StatusServiceUnavailable || status == http.StatusConflict {
 		w.Header().Set("Retry-After", strconv.FormatInt(int64((r.opt.RetryAfter+time.Second-1)/time.Second), 10))

@@ -82,6 +82,9 @@ func TestFailedWorkLeavesNothing(t *testing.T) {
 			}, 403},
 			"rejected with 429": {func(receive.Delivery) (receive.Response, error) { return receive.Response{}, receive.Reject(429) }, 400},
 			"rejected with 500": {func(receive.Delivery) (receive.Response, error) { return receive.Response{}, receive.Reject(500) }, 400},
+			"errors about another request": {func(receive.Delivery) (receive.Response, error) {
+				return receive.Response{}, errors.Join(receive.ErrHeaders, receive.ErrSignature, receive.ErrInProgress, receive.ErrDigest, &http.MaxBytesError{})
+			}, 503},
 		} {
 			before := len(told.all)
 			r := serve(d.handler(o, c.then), signed(key("k"), "key-1", time.Now(), body))
