@@ -229,6 +229,10 @@ func TestURLsAreCheckedBeforeTheDial(t *testing.T) {
 			t.Errorf("%q: %v", url, err)
 		}
 	}
+	link, err := New(Options{URL: "https://[fe80::1%25eth0]:8443/", Allow: prefixes("fe80::/10"), Ports: []uint16{8443}})
+	if err != nil || link.fixed.addr != "[fe80::1%eth0]:8443" || link.fixed.host != "[fe80::1]:8443" {
+		t.Errorf("a zone leaves this machine: %+v, %v", link.fixed, err)
+	}
 	fixed := endpoint(t, Options{URL: "https://example.org/hook"})
 	if out := want(t, "another URL", fixed.post(t.Context(), "https://example.org/other"), NotSent); out.Cause != errOtherURL {
 		t.Errorf("another URL: %v", out)

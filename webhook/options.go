@@ -310,6 +310,8 @@ func checkHeader(h http.Header) (fs []consign.Fault) {
 		case !token(name):
 			fs = append(fs, consign.Fault{Field: "header", Rule: "has a name that is not a token of RFC 9110"})
 			continue
+		case http.CanonicalHeaderKey(name) == "Authorization":
+			fs = append(fs, consign.Fault{Field: "header." + name, Rule: "is set by this package, from credentials.bearer"})
 		case slices.Contains(ours, http.CanonicalHeaderKey(name)):
 			fs = append(fs, consign.Fault{Field: "header." + name, Rule: "is set by this package"})
 		}
