@@ -213,6 +213,9 @@ func TestReusedConnectionThatBreaksIsNeverReplayed(t *testing.T) {
 			if !s.observed().Reused || out.Status != 0 {
 				t.Errorf("observed %+v", s.observed())
 			}
+			if len(s.pool.idle) != 0 {
+				t.Errorf("%d receivers without a connection are remembered", len(s.pool.idle))
+			}
 		}
 	})
 }
