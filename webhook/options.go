@@ -76,7 +76,8 @@ type Options struct {
 
 	// Header is sent with every request. Names that this package sets itself
 	// (Content-Length, Webhook-…, Idempotency-Key, …) are refused. At most 32, of up
-	// to 4,096 bytes. Default: none.
+	// to 4,096 bytes. They are part of the request that [Endpoint.Post] binds: work
+	// that was started with other ones stops with REQUEST_CHANGED. Default: none.
 	Header http.Header
 
 	// IdempotencyKey also sends the delivery key as Idempotency-Key, a quoted string,
