@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/consign-go/consign/webhook/internal/signature"
@@ -115,6 +116,9 @@ func (r *Receiver[TX]) execute(ctx context.Context, d Delivery, fn func(ctx cont
 	done = true
 	if err := r.store.commit(ctx, tx); err != nil {
 		r.store.rollback(context.WithoutCancel(ctx), tx) // gives the connection back
+		if refusedCommit(err) {
+			return Response{}, fault("commit", err)
+		}
 		return Response{}, fmt.Errorf("%w: %w", errUnconfirmed, err)
 	}
 	return answer, nil
@@ -129,6 +133,18 @@ func (f *failed) Error() string { return f.err.Error() }
 
 func (f *failed) Unwrap() error { return f.err }
 
+// refusedCommit reports that the database answered the commit with a rollback, as it
+// does for a deferred constraint and a serialization failure or deadlock (SQLSTATE
+// class 23, 40001, 40P01): nothing was executed.
+func refusedCommit(err error) bool {
+	var told interface{ SQLState() string }
+	if !errors.As(err, &told) {
+		return false
+	}
+	state := told.SQLState()
+	return strings.HasPrefix(state, "23") || state == "40001" || state == "40P01"
+}
+
 // contained turns a panic into an error. Its text names the type of the value only:
 // the value may hold content.
 func contained[TX any](ctx context.Context, tx TX, d Delivery, fn func(context.Context, TX, Delivery) (Response, error)) (answer Response, err error) {
@@ -142,9 +158,7 @@ func contained[TX any](ctx context.Context, tx TX, d Delivery, fn func(context.C
 
 // refuse answers what was not executed.
 func (r *Receiver[TX]) refuse(w http.ResponseWriter, key string, err error) {
-	if r.opt.OnError != nil {
-		r.opt.OnError(key, err)
-	}
+	r.tell(key, err)
 	status := http.StatusServiceUnavailable
 	var large *http.MaxBytesError
 	var rejected *Rejection
@@ -170,6 +184,14 @@ func (r *Receiver[TX]) refuse(w http.ResponseWriter, key string, err error) {
 		w.Header().Set("Retry-After", strconv.FormatInt(int64((r.opt.RetryAfter+time.Second-1)/time.Second), 10))
 	}
 	w.WriteHeader(status)
+}
+
+// tell contains a panic: the answer is due all the same.
+func (r *Receiver[TX]) tell(key string, err error) {
+	defer func() { _ = recover() }()
+	if r.opt.OnError != nil {
+		r.opt.OnError(key, err)
+	}
 }
 
 func (r *Receiver[TX]) enter(key string) bool {
