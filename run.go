@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strconv"
 	"sync"
+	"time"
 
 	"github.com/consign-go/consign/internal/canon"
 	"github.com/consign-go/consign/internal/driver"
@@ -137,7 +138,9 @@ func (o *Outbox[TX]) Run(ctx context.Context, a Admission, fn func(ctx context.C
 	done := false
 	defer func() {
 		if !done {
-			dtx.Rollback(context.WithoutCancel(ctx))
+			free, cancel := undoing(ctx)
+			defer cancel()
+			dtx.Rollback(free)
 		}
 	}()
 	receipt, err := o.execute(ctx, tx, dtx, r, func(ctx context.Context) error { return fn(ctx, tx, r) })
@@ -184,8 +187,10 @@ func (o *Outbox[TX]) Join(ctx context.Context, tx TX, a Admission, fn func(ctx c
 		if done {
 			return
 		}
+		free, cancel := undoing(ctx)
+		defer cancel()
 		// A transaction that has ended has nothing left to undo.
-		if stuck := sp.Rollback(context.WithoutCancel(ctx)); stuck != nil && !errors.Is(stuck, driver.ErrClosed) && err != nil {
+		if stuck := sp.Rollback(free); stuck != nil && !errors.Is(stuck, driver.ErrClosed) && err != nil {
 			err = errors.Join(err, fmt.Errorf("consign: join: what it did could not be undone, roll the transaction back: %w", stuck))
 		}
 	}()
@@ -193,11 +198,24 @@ func (o *Outbox[TX]) Join(ctx context.Context, tx TX, a Admission, fn func(ctx c
 	if err != nil {
 		return Receipt{}, err
 	}
-	done = true
-	if err := sp.Release(ctx); err != nil {
+	// A context that ends ends the join here at the latest: what is released cannot be
+	// undone any more, so the release does not depend on it.
+	if err := ctx.Err(); err != nil {
 		return Receipt{}, failure("join", err)
 	}
+	done = true
+	free, cancel := undoing(ctx)
+	defer cancel()
+	if err := sp.Release(free); err != nil {
+		return Receipt{}, failure("join", fmt.Errorf("roll the transaction back: %w", err))
+	}
 	return receipt, nil
+}
+
+// undoing is a context for what must still be done once ctx has ended, and does not
+// wait for ever for a database that does not answer.
+func undoing(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 }
 
 // admit checks an admission without IO.

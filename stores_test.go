@@ -92,6 +92,7 @@ type txn struct {
 	Enqueue    func(m consign.Message) (consign.Ref, error)
 	EnqueueAll func(ms []consign.Message) ([]consign.Ref, error)
 	Join       func(a consign.Admission, fn func(ctx context.Context, run *consign.Run) error) (consign.Receipt, error)
+	JoinUnder  func(ctx context.Context, a consign.Admission, fn func(ctx context.Context, run *consign.Run) error) (consign.Receipt, error)
 	Propose    func(p approval.Proposal) (consign.ID, error)
 	Commit     func() error
 	Rollback   func() error
@@ -214,6 +215,9 @@ func wrap[TX any](ctx context.Context, ob *consign.Outbox[TX], m made[TX], tx TX
 		Enqueue:    func(msg consign.Message) (consign.Ref, error) { return ob.Enqueue(ctx, tx, msg) },
 		EnqueueAll: func(ms []consign.Message) ([]consign.Ref, error) { return ob.EnqueueAll(ctx, tx, ms) },
 		Join: func(a consign.Admission, fn func(context.Context, *consign.Run) error) (consign.Receipt, error) {
+			return ob.Join(ctx, tx, a, fn)
+		},
+		JoinUnder: func(ctx context.Context, a consign.Admission, fn func(context.Context, *consign.Run) error) (consign.Receipt, error) {
 			return ob.Join(ctx, tx, a, fn)
 		},
 		Commit:   func() error { return m.commit(ctx, tx) },
