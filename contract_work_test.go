@@ -94,6 +94,19 @@ type crashing struct{}
 
 func (crashing) Validate() error { panic("broken") }
 
+type forgetful struct{}
+
+// Validate makes the classic mistake of a nil pointer in an error.
+func (forgetful) Validate() error {
+	var e *consign.Error
+	return e
+}
+
+func TestNilErrorInAnErrorIsExplained(t *testing.T) {
+	_, err := consign.Work[forgetful]{Kind: "forgetful"}.Enqueue(nil, "k", forgetful{})
+	checkInvalid(t, "enqueue", err, "input is checked by a Validate that returns a nil *Error")
+}
+
 // Rules and schedule are part of the contract; upgrades and code are not.
 func TestFingerprintHoldsRulesAndScheduleButNoCode(t *testing.T) {
 	type looser struct {

@@ -34,6 +34,8 @@ func (fs *faults) addValidation(field string, err error) {
 	var one Fault
 	switch {
 	case err == nil:
+	case err == error((*Error)(nil)):
+		fs.add(field, "is checked by a Validate that returns a nil *Error as an error; it has to return nil")
 	case errors.As(err, &joined):
 		for _, e := range joined.Unwrap() {
 			fs.addValidation(field, e)
