@@ -81,15 +81,6 @@ func Read[TX any](ctx context.Context, v View, fn func(tx TX) error) error {
 	return r.read(ctx, fn)
 }
 
-// runView is the view of a transaction that is open.
-type runView[TX any] struct {
-	in func(ctx context.Context, fn func(tx TX) error) error
-}
-
-func (runView[TX]) sealed() {}
-
-func (v runView[TX]) read(ctx context.Context, fn func(TX) error) error { return v.in(ctx, fn) }
-
 // errUndecided stands for an authority that answered without an answer.
 var errUndecided = errors.New("the authority answered with neither a value nor an error")
 

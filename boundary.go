@@ -77,12 +77,12 @@ func (b *boundary) canonicalise(request any, send bool) error {
 // now, and whether this kind of work may be delivered. A definite no is a
 // *dispatch.Stop; any other error leaves the delivery undecided.
 func (b *boundary) ask(ctx context.Context) (Principal, Target, error) {
-	v := b.look()
-	defer v.end()
-	p, t, err := b.standing(ctx, v)
-	if !v.close() && err == nil {
-		err = errors.New("the authority has answered while it still reads through its view")
-	}
+	var p Principal
+	var t Target
+	err := asking(b.look(), func(v View) (err error) {
+		p, t, err = b.standing(ctx, v)
+		return err
+	})
 	if err != nil {
 		return Principal{}, Target{}, err
 	}
