@@ -26,6 +26,7 @@ type desk struct {
 	noVersion                bool
 	writes                   error // what came of writing through each view; set by the desk
 	tryWrites                bool
+	ends                     bool // ends the transaction that it reads in
 	asked                    []string
 	views                    []consign.View // that it was given
 }
@@ -35,6 +36,7 @@ type deskOn[TX any] struct {
 	*desk
 	scan func(ctx context.Context, tx TX, query string, dst any) error
 	exec func(ctx context.Context, tx TX, query string) error
+	end  func(ctx context.Context, tx TX) error
 }
 
 var (
@@ -68,7 +70,12 @@ func (d *desk) definite() (consign.Target, error) {
 
 func (d *deskOn[TX]) read(ctx context.Context, v consign.View, query string) (string, error) {
 	var n int
-	err := consign.Read(ctx, v, func(tx TX) error { return d.scan(ctx, tx, query, &n) })
+	err := consign.Read(ctx, v, func(tx TX) error {
+		if d.ends {
+			defer d.end(ctx, tx)
+		}
+		return d.scan(ctx, tx, query, &n)
+	})
 	if err == nil && d.tryWrites {
 		werr := consign.Read(ctx, v, func(tx TX) error { return d.exec(ctx, tx, `UPDATE {t}ticket SET status = 'hijacked'`) })
 		if werr == nil {

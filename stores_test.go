@@ -136,7 +136,7 @@ func assemble[TX any, S interface {
 		if a, ok := o.Authority.(*deskOn[any]); ok {
 			o.Authority = &deskOn[TX]{desk: a.desk, scan: func(ctx context.Context, tx TX, query string, dst any) error {
 				return m.scan(ctx, tx, m.expand(query), dst)
-			}, exec: func(ctx context.Context, tx TX, query string) error { return m.exec(ctx, tx, m.expand(query)) }}
+			}, exec: func(ctx context.Context, tx TX, query string) error { return m.exec(ctx, tx, m.expand(query)) }, end: m.cancel}
 		}
 		ob, err := consign.New(store, &o)
 		if err != nil {

@@ -87,7 +87,9 @@ func (t *tx) release(ctx context.Context, err error) {
 	}
 	conn := t.conn
 	t.conn = nil
-	if err != nil && !rollback(ctx, conn) {
+	// Somebody else may have ended it, inside of a view even, which could not make it
+	// writable again then.
+	if err != nil && (!rollback(ctx, conn) || setPragma(ctx, conn, "query_only", 0) != nil) {
 		discard(conn)
 		return
 	}
