@@ -51,6 +51,13 @@ func (fs *faults) addValidation(field string, err error) {
 	}
 }
 
+// decoding reports whether err is, or wraps, what the decoder says of a text.
+func decoding(err error) bool {
+	var mistyped *json.UnmarshalTypeError
+	var syntax *json.SyntaxError
+	return errors.As(err, &mistyped) || errors.As(err, &syntax)
+}
+
 // unreadable is why stored input does not decode. The decoder's own words may
 // quote the input.
 func unreadable(err error) error {

@@ -89,8 +89,8 @@ type Work[T any] struct {
 	// returns it as today's; it is checked like input that is enqueued. Pending work
 	// of such a version is then delivered under this contract's record policy and
 	// schedule; its attempts, lease, timeout and deadline stay what they were. An
-	// error parks that one piece of work for review. It is no part of the
-	// fingerprint. Default: none, and older versions wait for a program that
+	// error parks that one piece of work for review; its text is kept and must not
+	// quote the input. It is no part of the fingerprint. Default: none, and older versions wait for a program that
 	// serves them, or for review.
 	Upgrade map[string]func(old []byte) (T, error)
 }
