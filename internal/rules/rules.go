@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"slices"
 	"strconv"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/consign-go/consign/internal/canon"
@@ -69,6 +70,7 @@ func (c *compiler) node(t reflect.Type, path string) *node {
 	case reflect.Map:
 		n.elem = c.node(t.Elem(), path+"{}")
 	case reflect.Struct:
+		c.unwritten(t, path, map[reflect.Type]bool{})
 		for _, f := range canon.Fields(t) {
 			at := join(path, f.Name)
 			r, wrong := parse(&f)
@@ -82,6 +84,33 @@ func (c *compiler) node(t reflect.Type, path string) *node {
 		}
 	}
 	return n
+}
+
+// unwritten refuses rules of fields that are not written: they would never be looked
+// at. What an embedded struct holds is written as its own fields.
+func (c *compiler) unwritten(t reflect.Type, path string, seen map[reflect.Type]bool) {
+	if seen[t] {
+		return
+	}
+	seen[t] = true
+	for f := range t.Fields() {
+		_, ruled := f.Tag.Lookup(Tag)
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		inner := f.Type
+		if inner.Kind() == reflect.Pointer {
+			inner = inner.Elem()
+		}
+		embeds := f.Anonymous && inner.Kind() == reflect.Struct
+		written := f.IsExported() || embeds
+		switch {
+		case ruled && (!written || f.Tag.Get("json") == "-"):
+			c.faults = append(c.faults, canon.Fault{Path: join(path, f.Name), Rule: "has rules and is not written, so they would never be checked"})
+		case ruled && embeds && name == "":
+			c.faults = append(c.faults, canon.Fault{Path: join(path, f.Name), Rule: "has rules, which belong to the fields that it embeds"})
+		case embeds && name == "":
+			c.unwritten(inner, path, seen)
+		}
+	}
 }
 
 // unreadable says why encoding/json cannot read back what is written of a field;

@@ -189,6 +189,11 @@ type shared struct {
 	Code string `json:"code" consign:"required"`
 }
 
+type secretive struct {
+	*secretive        // itself, as a type may
+	inside     string `consign:"required"`
+}
+
 // An embedded struct that has a name in its tag is a member like any other.
 func TestEmbeddedUnderANameIsChecked(t *testing.T) {
 	type outer struct {
@@ -204,6 +209,27 @@ func TestEmbeddedUnderANameIsChecked(t *testing.T) {
 	}
 	if got := s.Check(&outer{shared: shared{"x"}}); got != nil {
 		t.Errorf("got %v", got)
+	}
+}
+
+// Rules that would never be looked at are refused: their author counts on them.
+func TestRulesOfWhatIsNotWrittenAreRefused(t *testing.T) {
+	type bad struct {
+		shared  `consign:"required"`
+		private string `consign:"required"`
+		Hidden  string `json:"-" consign:"maxlen=3"`
+		Dash    string `json:"-," consign:"maxlen=3"`
+		secretive
+	}
+	_, err := rules.Compile(reflect.TypeFor[bad]())
+	var c *canon.Error
+	if !errors.As(err, &c) || len(c.Faults) != 4 {
+		t.Fatalf("got %v, want four faults", err)
+	}
+	for i, want := range []string{"shared: has rules, which belong", "private: has rules and is not written", "Hidden: has rules and is not written", "inside: has rules and is not written"} {
+		if !strings.HasPrefix(c.Faults[i].String(), want) {
+			t.Errorf("fault %d is %s, want %s", i, c.Faults[i], want)
+		}
 	}
 }
 
