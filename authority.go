@@ -98,7 +98,7 @@ func principal(ctx context.Context, a Authority, v View, actor, tenant Entity) (
 	var fs faults
 	fs.name("principal.security_version", p.SecurityVersion, 1, 128)
 	if len(fs) > 0 {
-		return Principal{}, fs.err("run")
+		return Principal{}, fs.err("authority")
 	}
 	return p, nil
 }
@@ -117,7 +117,7 @@ func target(ctx context.Context, a Authority, v View, p Principal, e Entity) (Ta
 	var fs faults
 	fs.name("target.version", t.Version, 1, 128)
 	if len(fs) > 0 {
-		return Target{}, fs.err("run")
+		return Target{}, fs.err("authority")
 	}
 	return t, nil
 }

@@ -65,7 +65,10 @@ type Work[T any] struct {
 	Idempotent bool
 
 	// Lease is how long a claim holds: longer than Timeout plus the settle margin
-	// of 10 s, at most 24 h. Default: 60 s.
+	// of 10 s, at most 24 h. What it has beyond the two is the time from the claim to
+	// the start, in which the authority is asked and the handler prepares: work that
+	// is started later than that is given back unsent, so leave seconds of it, more
+	// where the database is slow under load. Default: 60 s.
 	Lease time.Duration
 
 	// Timeout is what the effect may take. Default: 30 s.
