@@ -47,7 +47,8 @@ const (
 // map in entries; enum the only values of a text or integer. All limits are
 // inclusive. Members that are left out are checked for required only. Structs
 // inside the input are checked by their own tags. The rules are part of the
-// fingerprint.
+// fingerprint. A rule that could never be checked is a fault of the contract, and so
+// is a type that encoding/json could not read back.
 //
 // A method Validate() error of T or *T checks across fields. To name fields it
 // returns a [Fault], several joined by errors.Join, or an [*Error] with Faults;

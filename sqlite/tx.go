@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"encoding/hex"
 	"errors"
+	"fmt"
 
 	"github.com/consign-go/consign/internal/driver"
 )
@@ -68,7 +69,7 @@ func (t *tx) Commit(ctx context.Context) error {
 	err := t.raw.Commit()
 	t.release(ctx, err)
 	if err != nil && !errors.Is(err, sql.ErrTxDone) && !notCommitted(err) {
-		err = errors.Join(driver.ErrUnconfirmed, err)
+		err = fmt.Errorf("%w: %w", driver.ErrUnconfirmed, err)
 	}
 	return t.e.fault("commit", err)
 }
