@@ -96,7 +96,7 @@ func principal(ctx context.Context, a Authority, v View, actor, tenant Entity) (
 	switch {
 	case err != nil:
 		return Principal{}, err
-	case p.Actor == (Entity{}) && p.Tenant == (Entity{}):
+	case p.Actor == (Entity{}) || p.Tenant == (Entity{}): // half an answer is none
 		return Principal{}, errUndecided
 	case p.Actor != actor || p.Tenant != tenant:
 		return Principal{}, wrapped{ErrRevoked, "the authority answered for another actor or tenant"}

@@ -23,6 +23,7 @@ type desk struct {
 	trouble                  error  // undecided
 	stranger                 bool   // answers for somebody else
 	empty                    bool   // answers nothing, without an error
+	half                     bool   // leaves the tenant out of its answer
 	noVersion                bool
 	writes                   error // what came of writing through each view; set by the desk
 	tryWrites                bool
@@ -102,6 +103,8 @@ func (d *deskOn[TX]) Principal(ctx context.Context, v consign.View, actor, tenan
 		return consign.Principal{}, nil
 	case d.stranger:
 		actor.ID = "8"
+	case d.half:
+		tenant = consign.Entity{}
 	}
 	version, err := d.read(ctx, v, `SELECT security_version FROM {t}staff WHERE id = 7`)
 	return consign.Principal{Actor: actor, Tenant: tenant, SecurityVersion: version, Value: d}, err

@@ -144,6 +144,7 @@ func TestUndecidedIsNotANo(t *testing.T) {
 		for name, c := range map[string]struct{ set, mend func() }{
 			"an error":                   {func() { d.trouble = errBroken }, func() { d.trouble = nil }},
 			"an answer without a thing":  {func() { d.empty = true }, func() { d.empty = false }},
+			"an answer without a tenant": {func() { d.half = true }, func() { d.half = false }},
 			"a target without a version": {func() { d.noVersion = true }, func() { d.noVersion = false }},
 		} {
 			c.set()
