@@ -138,9 +138,7 @@ func (o *Outbox[TX]) Run(ctx context.Context, a Admission, fn func(ctx context.C
 	done := false
 	defer func() {
 		if !done {
-			free, cancel := undoing(ctx)
-			defer cancel()
-			dtx.Rollback(free)
+			dtx.Rollback(context.WithoutCancel(ctx))
 		}
 	}()
 	receipt, err := o.execute(ctx, tx, dtx, r, func(ctx context.Context) error { return fn(ctx, tx, r) })
@@ -187,10 +185,8 @@ func (o *Outbox[TX]) Join(ctx context.Context, tx TX, a Admission, fn func(ctx c
 		if done {
 			return
 		}
-		free, cancel := undoing(ctx)
-		defer cancel()
 		// A transaction that has ended has nothing left to undo.
-		if stuck := sp.Rollback(free); stuck != nil && !errors.Is(stuck, driver.ErrClosed) && err != nil {
+		if stuck := sp.Rollback(context.WithoutCancel(ctx)); stuck != nil && !errors.Is(stuck, driver.ErrClosed) && err != nil {
 			err = errors.Join(err, fmt.Errorf("consign: join: what it did could not be undone, roll the transaction back: %w", stuck))
 		}
 	}()
@@ -204,18 +200,12 @@ func (o *Outbox[TX]) Join(ctx context.Context, tx TX, a Admission, fn func(ctx c
 		return Receipt{}, failure("join", err)
 	}
 	done = true
-	free, cancel := undoing(ctx)
+	free, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
 	if err := sp.Release(free); err != nil {
 		return Receipt{}, failure("join", fmt.Errorf("roll the transaction back: %w", err))
 	}
 	return receipt, nil
-}
-
-// undoing is a context for what must still be done once ctx has ended, and does not
-// wait for ever for a database that does not answer.
-func undoing(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 }
 
 // admit checks an admission without IO.

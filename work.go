@@ -3,6 +3,7 @@ package consign
 import (
 	"encoding/json"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -200,14 +201,13 @@ func (w kindKey) compile() *kind {
 	return k
 }
 
-// shape writes down a type as the fingerprint sees it: field names as they are
-// stored, their rules, and what values they take. A type that contains itself is
-// named.
+// shape writes down a type as the fingerprint sees it: its members by the names that
+// are stored, in the order that they are stored in, with their rules and what they
+// take. How a program calls and orders its fields is not part of it. A type that
+// contains itself is named by how far up it is.
 func shape(t reflect.Type, above []reflect.Type) string {
-	for _, a := range above {
-		if a == t {
-			return "^" + t.Name()
-		}
+	if i := slices.Index(above, t); i >= 0 {
+		return "^" + strconv.Itoa(len(above)-i)
 	}
 	above = append(above, t)
 	switch t.Kind() {
@@ -222,16 +222,19 @@ func shape(t reflect.Type, above []reflect.Type) string {
 		return "[" + strconv.Itoa(t.Len()) + "]" + shape(t.Elem(), above)
 	case reflect.Map:
 		return "{" + shape(t.Elem(), above) + "}"
+	case reflect.String:
+		if t == reflect.TypeFor[json.Number]() {
+			return "number"
+		}
 	case reflect.Struct:
 		var b strings.Builder
 		b.WriteString("{")
-		for i := range t.NumField() {
-			f := t.Field(i)
-			if !f.IsExported() && !f.Anonymous {
-				continue
+		for _, f := range canon.Fields(t) {
+			b.WriteString(strconv.Quote(f.Name))
+			if f.Optional {
+				b.WriteString("?")
 			}
-			b.WriteString(f.Name + " " + strconv.Quote(f.Tag.Get("json")) + " " + strconv.Quote(f.Tag.Get(rules.Tag)) +
-				" " + shape(f.Type, above) + ";")
+			b.WriteString(" " + strconv.Quote(f.Struct.Tag.Get(rules.Tag)) + " " + shape(f.Struct.Type, above) + ";")
 		}
 		b.WriteString("}")
 		return b.String()

@@ -122,6 +122,8 @@ func (p savepoint) Release(ctx context.Context) error {
 }
 
 func (p savepoint) Rollback(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, restoreTimeout)
+	defer cancel()
 	err := p.on.exec(ctx, "ROLLBACK TO SAVEPOINT "+p.name, nil)
 	if err == nil {
 		err = p.on.exec(ctx, "RELEASE SAVEPOINT "+p.name, nil)
@@ -151,8 +153,11 @@ func (t *transaction) Commit(ctx context.Context) error {
 	return clean("commit", err)
 }
 
-// Rollback undoes the transaction.
+// Rollback undoes the transaction. It is called with contexts that do not end, and
+// does not wait for ever for a server that does not answer.
 func (t *transaction) Rollback(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, restoreTimeout)
+	defer cancel()
 	return clean("roll back", t.on.rollback(ctx))
 }
 
