@@ -67,3 +67,32 @@ func TestNothingIsWrittenOnceSQLiteHasEndedTheTransaction(t *testing.T) {
 		t.Errorf("the next run: %v", err)
 	}
 }
+
+// A script that ends the transaction by itself leaves pgx with one that is none.
+func TestNothingIsWrittenOnceAScriptHasEndedTheTransaction(t *testing.T) {
+	h := onPostgres(t, consign.Options{Authority: &deskOn[any]{desk: &desk{}}})
+	for name, call := range map[string]func(tx *txn) error{
+		"enqueue": func(tx *txn) error {
+			_, err := tx.Enqueue(consign.Message{Channel: "crm", Payload: map[string]any{"a": 1}})
+			return err
+		},
+		"join": func(tx *txn) error {
+			_, err := tx.Join(admit, func(context.Context, *consign.Run) error { return nil })
+			return err
+		},
+		"propose": func(tx *txn) error {
+			_, err := tx.Propose(approval.Proposal{Admission: admit, Proposer: robot})
+			return err
+		},
+	} {
+		tx := h.begin(t)
+		if err := tx.Exec(`COMMIT`); err != nil {
+			t.Fatal(err)
+		}
+		if err := call(tx); !errors.Is(err, consign.ErrClosed) {
+			t.Errorf("%s: %v, want ErrClosed", name, err)
+		}
+		tx.Rollback()
+		leftNothing(t, h)
+	}
+}

@@ -164,12 +164,27 @@ func (t *transaction) Rollback(ctx context.Context) error {
 // pgxSession is a session on a pgx.Tx.
 type pgxSession struct{ tx pgx.Tx }
 
+// open returns driver.ErrClosed where a statement of the program's own has ended the
+// transaction, which pgx does not notice: what came then would commit at once.
+func (s pgxSession) open() error {
+	if conn := s.tx.Conn(); conn != nil && conn.PgConn().TxStatus() == 'I' {
+		return driver.ErrClosed
+	}
+	return nil
+}
+
 func (s pgxSession) exec(ctx context.Context, sql string, args []any) error {
+	if err := s.open(); err != nil {
+		return err
+	}
 	_, err := s.tx.Exec(ctx, sql, s.parameters(args)...)
 	return err
 }
 
 func (s pgxSession) query(ctx context.Context, sql string, args []any, each func(scanFunc) error) error {
+	if err := s.open(); err != nil {
+		return err
+	}
 	rows, err := s.tx.Query(ctx, sql, s.parameters(args)...)
 	if err != nil {
 		return err
