@@ -75,7 +75,8 @@ func (s *Store[TX]) Now(ctx context.Context) (time.Time, error) { return s.bound
 // Advance lets d pass for everything that is stored: what becomes due, and what
 // expires by then, does. A real database's clock is not moved; the times of
 // deliveries, approvals and programs are moved back instead, all of them, which is
-// the same to whoever looks at them.
+// the same to whoever looks at them. What a running program counts by itself, such as
+// its polling and Options.HandlerGrace, takes its time.
 func Advance[TX comparable](t testing.TB, s *Store[TX], d time.Duration) {
 	t.Helper()
 	if s == nil {

@@ -38,35 +38,35 @@ var conditions = []struct {
 
 // Whatever of it happens between the commit and the delivery, nothing is sent.
 func TestNothingIsSentOnceTheWorldHasChanged(t *testing.T) {
-	for _, c := range conditions {
-		t.Run(c.name, func(t *testing.T) {
-			everywhere(t, func(w *world) {
+	everywhere(t, func(w *world) {
+		for _, c := range conditions {
+			w.anew(c.name, func(w *world) {
 				ref := w.triaged()
 				w.change(c.change)
 				w.visit(ref)
 				w.want(ref, c.status, c.code, 0, 0)
 			})
-		})
-	}
+		}
+	})
 }
 
 // Nor is it when the handler has already prepared its request: everything is asked
 // again right before the effect.
 func TestNothingIsSentIfTheWorldChangesWhileTheRequestIsPrepared(t *testing.T) {
-	for _, c := range conditions {
-		t.Run(c.name, func(t *testing.T) {
-			everywhere(t, func(w *world) {
+	everywhere(t, func(w *world) {
+		for _, c := range conditions {
+			w.anew(c.name, func(w *world) {
 				ref, prepared := w.triaged(), 0
 				outbox := w.between(func() { prepared++; w.change(c.change) })
 				_, err := outbox.Visit(w.Context(), ref)
 				w.do(err)
 				if prepared != 1 {
-					t.Errorf("the handler was called %d times", prepared)
+					w.Errorf("the handler was called %d times", prepared)
 				}
 				w.want(ref, c.status, c.code, 0, 0)
 			})
-		})
-	}
+		}
+	})
 }
 
 // What did not happen to this actor, tenant or ticket changes nothing.
@@ -99,11 +99,11 @@ func TestClosingIsDeliveredAboutNewerVersions(t *testing.T) {
 		w.want(ref, consign.StatusPending, "", 1, 1)
 		w.change(edit)
 		if i := consigntest.Drive(t, w.store, w.Outbox, ref, 0); i.Status != consign.StatusSucceeded {
-			t.Errorf("it ends %s %q", i.Status, i.Code)
+			w.Errorf("it ends %s %q", i.Status, i.Code)
 		}
 		want := request{"/crm", ref.String(), `{"event":"ticket.closed","ticket":"41"}`}
 		if got := w.far.got(); len(got) != 2 || got[0] != want || got[1] != want {
-			t.Errorf("the CRM got %+v", got)
+			w.Errorf("the CRM got %+v", got)
 		}
 
 		receipt, err = w.CloseTicket(w.Context(), order)
@@ -145,18 +145,18 @@ type noticeV2 struct {
 	ID string `json:"id" consign:"required,maxlen=64"`
 }
 
-func (w *world) next(upgrade map[string]func([]byte) (noticeV2, error)) *consign.Outbox[*sql.Tx] {
+func (w *world) next(upgrade map[string]func([]byte) (noticeV2, error), grace time.Duration) *consign.Outbox[*sql.Tx] {
 	notice := consign.Work[noticeV2]{Kind: supportdesk.Notice.Kind, Version: "2", Idempotent: true, Upgrade: upgrade}
 	return w.program(notice.Handler(func(ctx context.Context, d *consign.Delivery, in noticeV2) error {
 		return w.DeliverNotice(ctx, d, supportdesk.NoticeInput{Ticket: in.ID})
-	}))
+	}), grace)
 }
 
 // In a rolling deploy the new release leaves alone what only the old one serves.
 func TestRollingDeployLeavesWorkToTheOldRelease(t *testing.T) {
 	everywhere(t, func(w *world) {
 		ref := w.triaged()
-		_, err := w.next(nil).Visit(w.Context(), ref)
+		_, err := w.next(nil, 0).Visit(w.Context(), ref)
 		w.do(err)
 		w.want(ref, consign.StatusPending, "", 0, 0)
 		w.visit(ref)
@@ -172,13 +172,13 @@ func TestUpgradeDeliversWhatTheOldReleaseLeft(t *testing.T) {
 			var v1 supportdesk.NoticeInput
 			err = json.Unmarshal(old, &v1)
 			return noticeV2{ID: v1.Ticket}, err
-		}})
+		}}, 0)
 		_, err := outbox.Visit(w.Context(), ref)
 		w.do(err)
 		w.want(ref, consign.StatusSucceeded, "", 1, 1)
 		want := request{"/crm", ref.String(), `{"event":"ticket.triaged","ticket":"41","version":"2"}`}
 		if got := w.far.got()[0]; got != want {
-			t.Errorf("the CRM got %+v, want %+v", got, want)
+			w.Errorf("the CRM got %+v, want %+v", got, want)
 		}
 	})
 }
@@ -188,10 +188,9 @@ func TestUpgradeDeliversWhatTheOldReleaseLeft(t *testing.T) {
 func TestWithoutAnUpgradeAPersonDecides(t *testing.T) {
 	everywhere(t, func(w *world) {
 		ref := w.triaged()
-		consigntest.Advance(t, w.store, 16*time.Minute) // longer than Options.HandlerGrace
 		ctx, stop := context.WithCancel(w.Context())
 		served := make(chan error, 1)
-		outbox := w.next(nil)
+		outbox := w.next(nil, time.Nanosecond)
 		go func() { served <- outbox.Serve(ctx) }()
 		for patience := time.Now().Add(time.Minute); time.Now().Before(patience); time.Sleep(5 * time.Millisecond) {
 			if i, err := w.Outbox.Find(w.Context(), ref); err != nil || i.Status != consign.StatusPending {
@@ -200,7 +199,7 @@ func TestWithoutAnUpgradeAPersonDecides(t *testing.T) {
 		}
 		stop()
 		if err := <-served; err != nil && !errors.Is(err, context.Canceled) {
-			t.Error(err)
+			w.Error(err)
 		}
 		w.want(ref, consign.StatusReconciliationRequired, consign.CodeHandlerChanged, 0, 0)
 	})
@@ -230,7 +229,7 @@ func TestStrangersAreDefinitelyRefused(t *testing.T) {
 				Operation: consign.Operation{Name: "close"}, Actor: c.actor, Tenant: c.tenant, Target: c.target,
 			}, func(context.Context, *sql.Tx, *consign.Run) error { return nil })
 			if !errors.Is(err, c.want) {
-				t.Errorf("%s in %s on %s: %v, want %v", c.actor, c.tenant, c.target, err, c.want)
+				w.Errorf("%s in %s on %s: %v, want %v", c.actor, c.tenant, c.target, err, c.want)
 			}
 		}
 	})

@@ -30,7 +30,7 @@ func TestTriageFromProposalToDelivery(t *testing.T) {
 		_, err = w.Triage(ctx, order, "urgent", id)
 		wantCode(w, "before it is confirmed", err, consign.CodeApprovalOpen)
 		if err := w.ConfirmTriage(ctx, "acme", "7", id); !errors.Is(err, consign.ErrNotPermitted) {
-			t.Errorf("confirmed by one who may not: %v", err)
+			w.Errorf("confirmed by one who may not: %v", err)
 		}
 		w.do(w.ConfirmTriage(ctx, "acme", "8", id))
 		_, err = w.Triage(ctx, order, "low", id)
@@ -44,10 +44,10 @@ func TestTriageFromProposalToDelivery(t *testing.T) {
 		w.do(err)
 		enqueued := consigntest.Enqueued(t, w.store, tx)
 		if len(enqueued) != 1 || enqueued[0].Ref != receipt.Work[0] || enqueued[0].Kind != supportdesk.Notice.Kind || enqueued[0].Target != "ticket:41" {
-			t.Errorf("enqueued %+v", enqueued)
+			w.Errorf("enqueued %+v", enqueued)
 		}
 		if w.count(`SELECT count(*) FROM ticket WHERE id = '41' AND status = 'triaged' AND priority = 'urgent' AND lock_version = 2`) != 1 {
-			t.Error("the ticket is not triaged")
+			w.Error("the ticket is not triaged")
 		}
 		_, err = w.Triage(ctx, order, "urgent", id)
 		wantCode(w, "a second time", err, consign.CodeApprovalConsumed)
@@ -57,15 +57,15 @@ func TestTriageFromProposalToDelivery(t *testing.T) {
 		w.want(receipt.Work[0], consign.StatusSucceeded, "", 1, 1)
 		sent := request{"/crm", receipt.Work[0].String(), `{"event":"ticket.triaged","ticket":"41","version":"2"}`}
 		if got := w.far.got()[0]; got != sent {
-			t.Errorf("the CRM got %+v, want %+v", got, sent)
+			w.Errorf("the CRM got %+v, want %+v", got, sent)
 		}
 		read, err := w.Outbox.Receipt(ctx, receipt.Run, consign.Entity{Type: "staff", ID: "7"}, consign.Entity{Type: "tenant", ID: "acme"})
 		if err != nil || string(read.Body) != `{"triaged":"41"}` || read.Version != "2" {
-			t.Errorf("the receipt is %+v, %v", read, err)
+			w.Errorf("the receipt is %+v, %v", read, err)
 		}
 		_, err = w.Outbox.Receipt(ctx, receipt.Run, consign.Entity{Type: "staff", ID: "8"}, consign.Entity{Type: "tenant", ID: "acme"})
 		if !errors.Is(err, consign.ErrNotPermitted) && !errors.Is(err, consign.ErrNotFound) {
-			t.Errorf("read by one who may not: %v", err)
+			w.Errorf("read by one who may not: %v", err)
 		}
 	})
 }
@@ -95,16 +95,16 @@ func TestTriageThatFailsLeavesNoRow(t *testing.T) {
 			return fault
 		})
 		if !errors.Is(err, fault) {
-			t.Fatal(err)
+			w.Fatal(err)
 		}
 		if n := w.rows(); n != before || len(consigntest.Enqueued(t, w.store, tx)) != 0 {
-			t.Errorf("%d rows of Consign, want %d as before", n, before)
+			w.Errorf("%d rows of Consign, want %d as before", n, before)
 		}
 		if w.count(`SELECT count(*) FROM ticket WHERE status = 'new' AND lock_version = 1`) != 2 {
-			t.Error("a ticket has changed")
+			w.Error("a ticket has changed")
 		}
 		if _, err := w.Triage(w.Context(), order, "urgent", id); err != nil {
-			t.Errorf("the approval was not given back: %v", err)
+			w.Errorf("the approval was not given back: %v", err)
 		}
 	})
 }
@@ -122,7 +122,7 @@ func TestKeyRepeatsAndConflicts(t *testing.T) {
 			w.do(err)
 			again, err := supportdesk.Notice.Enqueue(run, "notice", same)
 			if err != nil || again != first {
-				t.Errorf("the same again is %s after %s: %v", again, first, err)
+				w.Errorf("the same again is %s after %s: %v", again, first, err)
 			}
 			for what, conflicts := range map[string]func() (consign.Ref, error){
 				"another input":    func() (consign.Ref, error) { return supportdesk.Notice.Enqueue(run, "notice", other) },
@@ -130,19 +130,19 @@ func TestKeyRepeatsAndConflicts(t *testing.T) {
 				"another contract": func() (consign.Ref, error) { return newer.Enqueue(run, "notice", same) },
 			} {
 				if ref, err := conflicts(); !errors.Is(err, consign.ErrConflict) {
-					t.Errorf("%s under the key: %s, %v", what, ref, err)
+					w.Errorf("%s under the key: %s, %v", what, ref, err)
 				}
 			}
 			return nil
 		})
 		w.do(err)
 		if len(receipt.Work) != 1 || w.count(`SELECT count(*) FROM `+w.table+`intent`) != 1 {
-			t.Errorf("the run left %v", receipt.Work)
+			w.Errorf("the run left %v", receipt.Work)
 		}
 		w.visit(receipt.Work[0])
 		w.want(receipt.Work[0], consign.StatusSucceeded, "", 1, 1)
 		if got := w.far.got()[0].body; got != `{"event":"ticket.triaged","ticket":"41","version":"2"}` {
-			t.Errorf("a conflict has changed what is sent: %s", got)
+			w.Errorf("a conflict has changed what is sent: %s", got)
 		}
 	})
 }
@@ -157,20 +157,20 @@ func TestAnswerReachesTheCustomer(t *testing.T) {
 		w.change(`UPDATE staff SET active = FALSE`)
 		w.far.answers(503, 503)
 		if i := consigntest.Drive(t, w.store, w.Outbox, ref, 0); i.Status != consign.StatusDelivered || i.Profile != consign.ProfileMessage {
-			t.Errorf("it ends %s %q", i.Status, i.Code)
+			w.Errorf("it ends %s %q", i.Status, i.Code)
 		}
 		want := request{"/mail", ref.String(), `{"body":"It works again.","ticket":"41","to":"kim@example.org"}`}
 		got := w.far.got()
 		if len(got) != 3 || got[0] != want || got[1] != want || got[2] != want {
-			t.Errorf("the gateway got %+v", got)
+			w.Errorf("the gateway got %+v", got)
 		}
 
 		before := w.rows()
 		if _, err := w.Answer(w.Context(), "other", "41", "Hello."); !errors.Is(err, supportdesk.ErrNoTicket) {
-			t.Errorf("an answer to another tenant's ticket: %v", err)
+			w.Errorf("an answer to another tenant's ticket: %v", err)
 		}
 		if w.rows() != before || w.count(`SELECT count(*) FROM answer`) != 1 {
-			t.Error("an answer that failed has left something")
+			w.Error("an answer that failed has left something")
 		}
 	})
 }

@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jackc/pgx/v5/stdlib"
@@ -83,13 +84,34 @@ func opened[S interface {
 		t.Fatal(err)
 	}
 	w.do(w.Create(t.Context()))
+	w.begin()
+	return w
+}
+
+// begin makes the desk's tables what they are at the beginning.
+func (w *world) begin() {
+	w.Helper()
+	t := w.T
+	for _, table := range []string{"tenant", "staff", "permission", "ticket", "answer"} {
+		w.change(`DELETE FROM ` + table)
+	}
+	w.far.forget()
 	w.do(w.AddTenant(t.Context(), "acme"))
 	w.do(w.Hire(t.Context(), "acme", "7", supportdesk.ProposeTriage, supportdesk.RunTriage, supportdesk.ReadTriage,
 		supportdesk.DeliverTriage, supportdesk.RunClose, supportdesk.DeliverClose))
 	w.do(w.Hire(t.Context(), "acme", "8", supportdesk.ProposeTriage, supportdesk.ConfirmTriage))
 	w.do(w.File(t.Context(), "acme", "41", "kim@example.org"))
 	w.do(w.File(t.Context(), "acme", "42", "kim@example.org"))
-	return w
+}
+
+// anew runs a part of a test in a world that begins anew.
+func (w *world) anew(name string, test func(w *world)) {
+	w.Run(name, func(t *testing.T) {
+		part := *w
+		part.T = t
+		part.begin()
+		test(&part)
+	})
 }
 
 func (w *world) do(err error) {
@@ -200,6 +222,13 @@ func (f *far) answers(statuses ...int) {
 	f.next = statuses
 }
 
+// forget is what the far side does with what has arrived.
+func (f *far) forget() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.requests, f.next = nil, nil
+}
+
 func (f *far) got() []request {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -233,10 +262,13 @@ func (f *far) at(t *testing.T, path string) *webhook.Endpoint {
 	return e
 }
 
-// program opens another outbox on the same database: another release of the desk.
-func (w *world) program(handlers ...consign.Handler) *consign.Outbox[*sql.Tx] {
+// program opens another outbox on the same database: another release of the desk,
+// which waits that long for a release that serves what it does not.
+func (w *world) program(h consign.Handler, grace time.Duration) *consign.Outbox[*sql.Tx] {
 	w.Helper()
-	o, err := consign.New(w.store, &consign.Options{Handlers: handlers, Authority: supportdesk.Authority{}})
+	o, err := consign.New(w.store, &consign.Options{
+		Handlers: []consign.Handler{h}, Authority: supportdesk.Authority{}, HandlerGrace: grace,
+	})
 	w.do(err)
 	return o
 }
@@ -247,5 +279,5 @@ func (w *world) between(happens func()) *consign.Outbox[*sql.Tx] {
 	return w.program(supportdesk.Notice.Handler(func(ctx context.Context, d *consign.Delivery, in supportdesk.NoticeInput) error {
 		happens()
 		return w.DeliverNotice(ctx, d, in)
-	}))
+	}), 0)
 }
