@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -50,6 +51,7 @@ type outbox interface {
 	Drain(ctx context.Context, limit int) ([]consign.Result, error)
 	Scan(ctx context.Context, q consign.Queue, limit int) (int, error)
 	Wake(ctx context.Context) error
+	Now(ctx context.Context) (time.Time, error)
 	Run(ctx context.Context, a consign.Admission, fn func(ctx context.Context, tx *txn, run *consign.Run) error) (consign.Receipt, error)
 }
 
