@@ -1,0 +1,47 @@
+package cli
+
+import (
+	"context"
+	"time"
+
+	"github.com/consign-go/consign"
+	"github.com/consign-go/consign/migrate"
+)
+
+// Program is the program that the commands are about.
+type Program struct {
+	outbox outbox
+	store  migrate.Store // nil: a store without migrations
+
+	// Checks are what doctor looks at beside the database. Default: none.
+	Checks []Check
+
+	// Close is called when the command is over. Default: nothing is.
+	Close func() error
+}
+
+// outbox is what the commands need of an outbox, whatever its transactions are.
+type outbox interface {
+	EnqueueNow(ctx context.Context, m consign.Message) (consign.Ref, error)
+	Find(ctx context.Context, ref consign.Ref) (consign.Intent, error)
+	Serve(ctx context.Context) error
+	Visit(ctx context.Context, ref consign.Ref) (consign.Result, error)
+	Drain(ctx context.Context, limit int) ([]consign.Result, error)
+	Scan(ctx context.Context, q consign.Queue, limit int) (int, error)
+	Wake(ctx context.Context) error
+	Now(ctx context.Context) (time.Time, error)
+}
+
+// Of returns the program around an outbox.
+func Of[TX any](o *consign.Outbox[TX]) *Program {
+	p := &Program{outbox: o}
+	p.store, _ = any(o.Store()).(migrate.Store)
+	return p
+}
+
+func (p *Program) close() error {
+	if p.Close == nil {
+		return nil
+	}
+	return p.Close()
+}

@@ -1,0 +1,80 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"time"
+)
+
+// watcher tells a person who watches that a command is still at work: from its
+// second second on, on one line that is wiped at the end. Where the stream is no
+// terminal it says nothing at all.
+type watcher struct {
+	out  io.Writer
+	stop func()
+
+	mu   sync.Mutex
+	what string
+}
+
+// watch begins to watch for a person at the end of out.
+func watch(out io.Writer) *watcher {
+	w := &watcher{out: out, stop: func() {}}
+	if terminal(out) {
+		w.begin()
+	}
+	return w
+}
+
+// begin starts the line; stop waits until it is wiped.
+func (w *watcher) begin() {
+	stop, ended := make(chan struct{}), make(chan struct{})
+	w.stop = sync.OnceFunc(func() { close(stop); <-ended })
+	go func() {
+		defer close(ended)
+		began, shown := time.Now(), false
+		tick := time.NewTicker(time.Second)
+		defer tick.Stop()
+		for {
+			select {
+			case <-stop:
+				if shown {
+					fmt.Fprint(w.out, "\r\x1b[K")
+				}
+				return
+			case <-tick.C:
+				w.mu.Lock()
+				what := w.what
+				w.mu.Unlock()
+				if what != "" {
+					shown = true
+					fmt.Fprintf(w.out, "\r\x1b[K%s, %d s", what, int(time.Since(began)/time.Second))
+				}
+			}
+		}
+	}()
+}
+
+type watchKey struct{}
+
+// progress says what the command is doing at the moment; "" ends the line.
+func progress(ctx context.Context, format string, args ...any) {
+	if w, ok := ctx.Value(watchKey{}).(*watcher); ok {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.what = fmt.Sprintf(format, args...)
+	}
+}
+
+// terminal reports whether a person reads what is written to out.
+func terminal(out io.Writer) bool {
+	f, ok := out.(*os.File)
+	if !ok || os.Getenv("TERM") == "dumb" {
+		return false
+	}
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0 && f.Name() != os.DevNull
+}
