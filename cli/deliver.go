@@ -20,7 +20,7 @@ nothing new is claimed, what runs may end, and what is known is written down.`,
 		Example: `  consign serve`,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			p, err := t.open(cmd)
+			p, err := t.open(cmd, Need{Deliver: true})
 			if err != nil {
 				return err
 			}
@@ -43,7 +43,7 @@ nothing was due; with other codes where it could not look.`,
 			if limit < 0 {
 				return usage("--limit is negative")
 			}
-			p, err := t.open(cmd)
+			p, err := t.open(cmd, Need{Deliver: true})
 			if err != nil {
 				return err
 			}
@@ -77,7 +77,7 @@ visited is printed again by the next scan.`,
 			if limit < 0 {
 				return usage("--limit is negative")
 			}
-			p, err := t.open(cmd)
+			p, err := t.open(cmd, Need{Deliver: true})
 			if err != nil {
 				return err
 			}
@@ -121,7 +121,7 @@ it (code FENCED), with 4 where there is no such intent, and with 1 otherwise.`,
 			if err != nil {
 				return err
 			}
-			p, err := t.open(cmd)
+			p, err := t.open(cmd, Need{Deliver: true})
 			if err != nil {
 				return err
 			}

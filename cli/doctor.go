@@ -51,12 +51,12 @@ It changes nothing. It ends with 1 where there is a fault; warnings do not count
 		Example: `  consign doctor --json`,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			p, err := t.open(cmd)
+			checks, err := t.examined(cmd)
 			if err != nil {
 				return err
 			}
 			faults := 0
-			for _, c := range append(p.checks(), p.Checks...) {
+			for _, c := range checks {
 				progress(cmd.Context(), "looking at %s", c.Name)
 				n, err := t.look(cmd, c)
 				faults += n
@@ -70,6 +70,19 @@ It changes nothing. It ends with 1 where there is a fault; warnings do not count
 			return nil
 		},
 	}
+}
+
+// examined is everything to look at: where the configuration is faulty, that alone.
+func (t *Tree) examined(cmd *cobra.Command) ([]Check, error) {
+	p, err := t.open(cmd, Need{Deliver: true})
+	var faulty interface{ Findings() []Finding }
+	if errors.As(err, &faulty) {
+		return []Check{{"configuration", func(context.Context) ([]Finding, error) { return faulty.Findings(), nil }}}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return append(p.checks(), p.Checks...), nil
 }
 
 // look makes one check and returns how many faults it found.

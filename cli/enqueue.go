@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -25,7 +26,7 @@ func (t *Tree) enqueue() *cobra.Command {
 
 The payload is a JSON object; it is what will be sent, in canonical form. With --id the
 call can be repeated: the same content under the same ID is the same message, other
-content is refused (exit code 3). A trace context in TRACEPARENT is kept with it.`,
+content is refused (exit code 3).`,
 		Example: `  echo '{"event":"ticket.triaged","ticket":41}' | consign enqueue --channel crm --payload -`,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -43,7 +44,7 @@ content is refused (exit code 3). A trace context in TRACEPARENT is kept with it
 					return usage("--not-before is no time of RFC 3339, like 2030-01-31T08:00:00Z")
 				}
 			}
-			p, err := t.open(cmd)
+			p, err := t.open(cmd, Need{})
 			if err != nil {
 				return err
 			}
@@ -52,6 +53,7 @@ content is refused (exit code 3). A trace context in TRACEPARENT is kept with it
 			if err != nil {
 				return err
 			}
+			wake(cmd.Context(), p)
 			return t.print(cmd, map[string]string{"ref": ref.String()}, ref.String())
 		},
 	}
@@ -65,6 +67,16 @@ content is refused (exit code 3). A trace context in TRACEPARENT is kept with it
 	f.StringVar(&id, "id", "", "`UUID` of the message, so that the call can be repeated")
 	f.StringVar(&notBefore, "not-before", "", "earliest `time` at which it is sent, as RFC 3339 has it")
 	return cmd
+}
+
+// wakeTimeout is how long a hint may take. Nothing depends on it.
+const wakeTimeout = time.Second
+
+// wake hints programs that serve. They find the message without it, a moment later.
+func wake(ctx context.Context, p *Program) {
+	ctx, cancel := context.WithTimeout(ctx, wakeTimeout)
+	defer cancel()
+	_ = p.outbox.Wake(ctx)
 }
 
 // readPayload reads the file named, or the standard input.

@@ -26,10 +26,15 @@ func fromEnvironment(cmd *cobra.Command) error {
 		if f.Changed || !set || text == "" || !settable(f) {
 			return
 		}
-		if err := cmd.Flags().Set(f.Name, text); err != nil {
-			faults = append(faults, usage("%s is no %s", variable(f.Name), f.Value.Type()))
+		values := []string{text}
+		if f.Value.Type() == "stringArray" { // given more than once: by spaces
+			values = strings.Fields(text)
 		}
-		f.Changed = true
+		for _, v := range values {
+			if err := cmd.Flags().Set(f.Name, v); err != nil {
+				faults = append(faults, usage("%s is no %s", variable(f.Name), f.Value.Type()))
+			}
+		}
 	})
 	return errors.Join(faults...)
 }

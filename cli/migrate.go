@@ -31,8 +31,8 @@ type stepJSON struct {
 }
 
 // migrations opens the program and returns the store whose tables are meant.
-func (t *Tree) migrations(cmd *cobra.Command) (migrate.Store, error) {
-	p, err := t.open(cmd)
+func (t *Tree) migrations(cmd *cobra.Command, need Need) (migrate.Store, error) {
+	p, err := t.open(cmd, need)
 	if err != nil {
 		return nil, err
 	}
@@ -61,7 +61,7 @@ It is harmless to run at every start of every instance: who comes first does the
 		Example: `  consign migrate up --json`,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			store, err := t.migrations(cmd)
+			store, err := t.migrations(cmd, Need{Create: true})
 			if err != nil {
 				return err
 			}
@@ -92,7 +92,7 @@ it does nothing without --yes.`,
 			if to < 0 {
 				return usage("--to is negative")
 			}
-			store, err := t.migrations(cmd)
+			store, err := t.migrations(cmd, Need{})
 			if err != nil {
 				return err
 			}
@@ -118,7 +118,7 @@ with 1 where a step is missing.`,
 		Example: `  consign migrate status`,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			store, err := t.migrations(cmd)
+			store, err := t.migrations(cmd, Need{})
 			if err != nil {
 				return err
 			}
@@ -152,7 +152,7 @@ undoes everything. It keeps the same records, so you can change your mind.`,
 		Example: `  consign migrate sql --db postgres://db.example/app > consign.sql`,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			store, err := t.migrations(cmd)
+			store, err := t.migrations(cmd, Need{Create: true})
 			if err != nil {
 				return err
 			}

@@ -39,6 +39,12 @@ func Of[TX any](o *consign.Outbox[TX]) *Program {
 	return p
 }
 
+// Serve delivers until ctx ends.
+func (p *Program) Serve(ctx context.Context) error { return p.outbox.Serve(ctx) }
+
+// Now reads the database's clock.
+func (p *Program) Now(ctx context.Context) (time.Time, error) { return p.outbox.Now(ctx) }
+
 func (p *Program) close() error {
 	if p.Close == nil {
 		return nil

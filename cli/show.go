@@ -38,7 +38,7 @@ func (t *Tree) show() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			p, err := t.open(cmd)
+			p, err := t.open(cmd, Need{})
 			if err != nil {
 				return err
 			}

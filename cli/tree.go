@@ -23,8 +23,9 @@ type Options struct {
 	Version string
 
 	// Open opens the program, at most once in a call of Main and only for commands
-	// that need it. Required.
-	Open func(ctx context.Context) (*Program, error)
+	// that need it. An error with a method Findings() []Finding is shown by doctor as
+	// what it is. Required.
+	Open func(ctx context.Context, need Need) (*Program, error)
 
 	// Flags adds flags to every command. Default: none.
 	Flags func(f *pflag.FlagSet)
@@ -35,6 +36,12 @@ type Options struct {
 
 	// Input is what "enqueue --payload -" reads. Default: the standard input.
 	Input io.Reader
+}
+
+// Need is what a command needs a program for.
+type Need struct {
+	Deliver bool // it may send, or looks at what sending needs
+	Create  bool // the database may be made
 }
 
 // Tree is the command tree. It is made for one call of Main at a time.
@@ -48,7 +55,7 @@ type Tree struct {
 
 // Mount returns the commands of a program that has its own outbox.
 func Mount[TX any](o *consign.Outbox[TX]) *Tree {
-	return New(Options{Open: func(context.Context) (*Program, error) { return Of(o), nil }})
+	return New(Options{Open: func(context.Context, Need) (*Program, error) { return Of(o), nil }})
 }
 
 // New returns the commands of a program that is opened when it is needed.
@@ -143,11 +150,11 @@ func (t *Tree) Main(ctx context.Context, args []string, out, errOut io.Writer) i
 }
 
 // open returns the program of this call.
-func (t *Tree) open(cmd *cobra.Command) (*Program, error) {
+func (t *Tree) open(cmd *cobra.Command, need Need) (*Program, error) {
 	if t.program != nil {
 		return t.program, nil
 	}
-	p, err := t.opt.Open(cmd.Context())
+	p, err := t.opt.Open(cmd.Context(), need)
 	if err != nil {
 		return nil, err
 	}

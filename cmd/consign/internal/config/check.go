@@ -57,7 +57,7 @@ func (l *loader) translate(c *Config, f consign.Fault) {
 
 // Options are the options of the outbox. Faulty channels have been reported.
 func (c *Config) Options() *consign.Options {
-	o := &consign.Options{Program: c.Program, Workers: c.Workers, Grace: c.Grace, HandlerGrace: c.HandlerGrace, AutoDispatch: true}
+	o := &consign.Options{Program: c.Program, Workers: c.Workers, Grace: c.Grace, HandlerGrace: c.HandlerGrace}
 	for i := range c.Channels {
 		o.Channels = append(o.Channels, c.Channels[i].Channel)
 	}
