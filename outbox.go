@@ -3,6 +3,7 @@ package consign
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -20,13 +21,20 @@ type Store[TX any] interface {
 
 // Options are the optional parts of an [Outbox]. The zero value works.
 type Options struct {
+	// Handlers are the kinds of work that this program delivers, each made by
+	// [Work.Handler]. Work of other kinds can be enqueued all the same; what no
+	// program serves is stopped for review after HandlerGrace. Default: none.
+	Handlers []Handler
+
 	// Channels are the contracts of the channels that this program knows.
 	// Messages for other channels are accepted under the default limits; what
 	// their contract says is copied by the first program that knows the channel.
 	// Default: none.
 	Channels []Channel
 
-	// Authority is required by Run and Join. Default: none, and both refuse.
+	// Authority is required by Handlers, Run, Join and Receipt. Default: none; New
+	// then refuses handlers with AUTHORITY_MISSING, and the other three refuse.
+	// Nothing stands in for it.
 	Authority Authority
 
 	// Program is the name under which this program is shown to people, at most
@@ -58,6 +66,10 @@ type Options struct {
 	// its delivery in [Attempt].Trace; anything longer or other is left out, and an
 	// empty one is none. It must be quick. Default: none is kept.
 	Trace func(ctx context.Context) string
+
+	// Logger is told what the engine does: ids, codes and durations, never content.
+	// What a person must look at is a warning. Default: none.
+	Logger *slog.Logger
 
 	// Observe is called for what the engine does, from many goroutines at once; it
 	// must not block. Default: none.
@@ -99,6 +111,10 @@ func New[TX any](store Store[TX], o *Options) (*Outbox[TX], error) {
 		}
 		channels[c.Name] = c
 	}
+	o.checkHandlers(&fs)
+	if o.unauthorised() {
+		fs.add("authority", "is missing, and handlers need one; nothing stands in for it")
+	}
 	fs.name("program", o.Program, 0, 128)
 	if o.Workers < 0 || o.Workers > 100_000 {
 		fs.add("workers", strconv.Itoa(o.Workers)+", limit 1 to 100000")
@@ -109,7 +125,11 @@ func New[TX any](store Store[TX], o *Options) (*Outbox[TX], error) {
 	if o.HandlerGrace < 0 || o.HandlerGrace > 30*24*time.Hour {
 		fs.add("handler_grace", o.HandlerGrace.String()+", limit 0s to 720h0m0s")
 	}
-	if err := fs.err("new"); err != nil {
+	if len(fs) > 0 {
+		err := &Error{Op: "new", Faults: fs, Err: ErrInvalid}
+		if o.unauthorised() {
+			err.Code = CodeAuthorityMissing
+		}
 		return nil, err
 	}
 	out := &Outbox[TX]{
@@ -142,6 +162,9 @@ func (o *Outbox[TX]) traced(ctx context.Context) string {
 	}
 	return s
 }
+
+// unauthorised reports whether there are handlers, and no authority to ask.
+func (o *Options) unauthorised() bool { return len(o.Handlers) > 0 && o.Authority == nil }
 
 // ready finds out once whether the schema fits, through the transaction at hand:
 // a program with a single connection has no other.

@@ -12,7 +12,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/consign-go/consign"
 	"github.com/consign-go/consign/cli"
 	"github.com/consign-go/consign/cmd/consign/internal/config"
 	"github.com/consign-go/consign/cmd/consign/internal/database"
@@ -110,29 +109,12 @@ func (d *Daemon) program(c *config.Config) (*cli.Program, error) {
 		o.Channels[i] = d.tracing.Channel(o.Channels[i])
 	}
 	o.Trace = tracing.Capture
-	o.Observe = d.observe
+	o.Observe, o.Logger = d.metrics.Observe, d.Log
 	p, err := d.db.Program(o)
 	if err == nil {
 		d.metrics.Declare(kinds)
 	}
 	return p, err
-}
-
-// observe counts and logs what the engine did.
-func (d *Daemon) observe(o consign.Observation) {
-	d.metrics.Observe(o)
-	switch o.Event {
-	case "error":
-		d.Log.Warn("the database failed", "error", o.Err)
-	case "listen":
-		if o.Err != nil {
-			d.Log.Info("wake-ups of other programs do not arrive; polling finds what they commit", "reason", o.Err)
-		}
-	case "settle":
-		d.Log.Debug("settled", "ref", o.Ref, "kind", o.Kind, "attempt", o.Attempt, "outcome", o.Outcome, "status", o.Status, "code", o.Code)
-	case "fence":
-		d.Log.Warn("fenced", "ref", o.Ref, "kind", o.Kind)
-	}
 }
 
 // serving is one outbox at work.
