@@ -82,6 +82,10 @@ func (t *Tree) examined(cmd *cobra.Command) ([]Check, error) {
 	if err != nil {
 		return nil, err
 	}
+	if _, err := p.outbox.Now(cmd.Context()); err != nil { // then nothing else can be told of it
+		unreachable := Check{"database", func(context.Context) ([]Finding, error) { return nil, err }}
+		return append([]Check{unreachable}, p.Checks...), nil
+	}
 	return append(p.checks(), p.Checks...), nil
 }
 
@@ -90,7 +94,10 @@ func (t *Tree) look(cmd *cobra.Command, c Check) (faults int, err error) {
 	found, err := c.Look(cmd.Context())
 	progress(cmd.Context(), "")
 	if err != nil {
-		_, next := judge(t.opt.Name, "doctor", err)
+		_, next := known(t.opt.Name, err)
+		if next == "" {
+			next = "Check that the database runs, and the address and the user in its URL."
+		}
 		found = append(found, Finding{What: strings.TrimPrefix(err.Error(), "consign: "), Fix: next})
 	}
 	if len(found) == 0 {

@@ -92,12 +92,16 @@ func (e *engine) advise(ctx context.Context) ([]string, error) {
 	return advice, nil
 }
 
-// silence is how long hears waits for its own notification.
-const silence = time.Second
+// silence is how long hears waits for its own notification, and mostHears for how
+// long it tries to get a connection that could hear it.
+const (
+	silence   = time.Second
+	mostHears = 10 * time.Second
+)
 
 // hears listens until it is known whether anything arrives.
 func (e *engine) hears(ctx context.Context) (bool, error) {
-	ctx, stop := context.WithCancel(ctx)
+	ctx, stop := context.WithTimeout(ctx, mostHears)
 	defer stop()
 	impatient := &engine{pool: e.pool, schema: e.schema, q: e.q, steps: e.steps, hear: e.hear}
 	impatient.hear.silence = min(e.hear.silence, silence)
