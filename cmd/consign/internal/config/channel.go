@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"net/url"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -23,9 +24,6 @@ func (l *loader) channel(t *table, name string) Channel {
 	c.Channel = l.contract(t)
 	c.Name, c.Idempotent = name, o.Idempotent
 	t.done()
-	if len(l.faults) > before {
-		return c // what the endpoint would be made of is faulty: no need to hear that twice
-	}
 	endpoint, err := webhook.New(o)
 	var e *consign.Error
 	if errors.As(err, &e) {
@@ -34,14 +32,24 @@ func (l *loader) channel(t *table, name string) Channel {
 			if other := from[key]; other != "" {
 				key = other
 			}
-			t.fault(key, f.Rule)
+			if !l.told(before, t.full(key)) {
+				t.fault(key, f.Rule)
+			}
 		}
+	}
+	if len(l.faults) > before {
 		return c
 	}
 	if l.secrets { // without its secrets it must not send
 		c.Endpoint, c.Deliver = endpoint, endpoint.Channel(name).Deliver
 	}
 	return c
+}
+
+// told reports whether one of the faults from the n-th on is about a path: nobody needs
+// to hear that twice.
+func (l *loader) told(n int, path string) bool {
+	return slices.ContainsFunc(l.faults[n:], func(f Fault) bool { return f.Key == path })
 }
 
 // endpoint reads where and how a channel sends. from says which key a field of the
