@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/consign-go/consign"
 	"github.com/consign-go/consign/migrate"
 )
 
@@ -129,6 +130,9 @@ func (p *Program) checks() []Check {
 			return advised(a.Advise(ctx))
 		}})
 	}
+	if p.desk != nil {
+		checks = append(checks, Check{"served", p.served})
+	}
 	if h, ok := p.store.(hinter); ok {
 		checks = append(checks, Check{"hints", func(ctx context.Context) ([]Finding, error) { return hinted(h.Hears(ctx)) }})
 	}
@@ -192,6 +196,52 @@ func (p *Program) clock(ctx context.Context) ([]Finding, error) {
 			"keep both by NTP.",
 		Warning: away.Abs() < time.Minute,
 	}}, nil
+}
+
+// waitsLong is after how long a due intent of a kind that nobody serves is worth a
+// word: a program that starts needs a moment.
+const waitsLong = time.Minute
+
+// served looks for kinds that are due and that no live program serves, and for those
+// that somebody has paused.
+func (p *Program) served(ctx context.Context) (found []Finding, _ error) {
+	o, err := p.Operator()
+	if err != nil {
+		return nil, err
+	}
+	c, err := o.Count(ctx, 1)
+	if errors.Is(err, consign.ErrSchema) {
+		return nil, nil // which is told already
+	}
+	if err != nil {
+		return nil, err
+	}
+	live, err := o.Serving(ctx)
+	if err != nil {
+		return nil, err
+	}
+	type kind struct {
+		profile consign.Profile
+		name    string
+	}
+	known := map[kind]bool{}
+	for _, s := range live {
+		known[kind{s.Profile, s.Kind}] = true
+	}
+	for _, pause := range c.Pauses {
+		known[kind{pause.Profile, pause.Kind}] = true
+		found = append(found, Finding{Warning: true,
+			What: fmt.Sprintf("%s %s is paused since %s, by %s", pause.Profile, pause.Kind, moment{pause.At}, pause.By),
+			Fix:  "Resume it once its reason is over."})
+	}
+	for _, d := range c.Due {
+		if !known[kind{d.Profile, d.Kind}] && c.At.Sub(d.Oldest) > waitsLong {
+			found = append(found, Finding{
+				What: fmt.Sprintf("%s %s is due since %s and no live program serves it", d.Profile, d.Kind, moment{d.Oldest}),
+				Fix:  "Start a program that serves it, or mend its name. Where programs run, the sweep stops it after a grace period."})
+		}
+	}
+	return found, nil
 }
 
 // schema compares the tables with what this program knows.

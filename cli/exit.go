@@ -8,6 +8,7 @@ import (
 
 	"github.com/consign-go/consign"
 	"github.com/consign-go/consign/migrate"
+	"github.com/consign-go/consign/operator"
 )
 
 // The exit codes.
@@ -67,6 +68,10 @@ func known(name string, err error) (int, string) {
 		return ExitRefused, "Use another ID, or repeat the call with the content that it was first made with."
 	case errors.Is(err, consign.ErrFenced):
 		return ExitRefused, "Look at it again: somebody else holds it, or it has ended."
+	case errors.Is(err, operator.ErrChanged):
+		return ExitRefused, "Look at it again, then decide again: somebody else was first."
+	case errors.Is(err, operator.ErrRefused):
+		return ExitRefused, "Look at what is possible by show."
 	case errors.Is(err, consign.ErrNotPermitted), errors.Is(err, consign.ErrRevoked):
 		return ExitRefused, "Ask somebody who is permitted."
 	case errors.Is(err, consign.ErrSchema):

@@ -2,16 +2,19 @@ package cli
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"github.com/consign-go/consign"
 	"github.com/consign-go/consign/migrate"
+	"github.com/consign-go/consign/operator"
 )
 
 // Program is the program that the commands are about.
 type Program struct {
 	outbox outbox
 	store  migrate.Store // nil: a store without migrations
+	desk   func() (*operator.Operator, error)
 
 	// Checks are what doctor looks at beside the database. Default: none.
 	Checks []Check
@@ -23,7 +26,6 @@ type Program struct {
 // outbox is what the commands need of an outbox, whatever its transactions are.
 type outbox interface {
 	EnqueueNow(ctx context.Context, m consign.Message) (consign.Ref, error)
-	Find(ctx context.Context, ref consign.Ref) (consign.Intent, error)
 	Serve(ctx context.Context) error
 	Visit(ctx context.Context, ref consign.Ref) (consign.Result, error)
 	Drain(ctx context.Context, limit int) ([]consign.Result, error)
@@ -34,10 +36,13 @@ type outbox interface {
 
 // Of returns the program around an outbox.
 func Of[TX any](o *consign.Outbox[TX]) *Program {
-	p := &Program{outbox: o}
+	p := &Program{outbox: o, desk: sync.OnceValues(func() (*operator.Operator, error) { return operator.New(o.Store()) })}
 	p.store, _ = any(o.Store()).(migrate.Store)
 	return p
 }
+
+// Operator returns the operator of the program's database.
+func (p *Program) Operator() (*operator.Operator, error) { return p.desk() }
 
 // Serve delivers until ctx ends.
 func (p *Program) Serve(ctx context.Context) error { return p.outbox.Serve(ctx) }

@@ -108,7 +108,9 @@ func (t *Tree) add() {
 		theirs[c.Name()] = true
 	}
 	for _, c := range []*cobra.Command{
-		t.serve(), t.enqueue(), t.drain(), t.scan(), t.visit(), t.show(), t.migrate(), t.doctor(), t.version(),
+		t.serve(), t.enqueue(), t.drain(), t.scan(), t.visit(),
+		t.list(), t.show(), t.stats(), t.resolve(), t.redeliver(), t.reissue(), t.cancel(), t.pause(), t.resume(), t.prune(), t.erase(),
+		t.migrate(), t.doctor(), t.version(),
 	} {
 		if !theirs[c.Name()] {
 			t.root.AddCommand(c)

@@ -80,6 +80,24 @@ func TestDoctorFindsEachMisconfiguration(t *testing.T) {
 			wantFinding(t, found, code, "schema", "fault", "is not the one that this program has")
 		})
 	})
+	t.Run("nobody serves it", func(t *testing.T) {
+		onEach(t, func(t *testing.T, p *place) {
+			ref := p.enqueue(t, `{}`, "--channel", "typo")
+			if found, code := p.doctor(t, "--webhook", healthy(t, p)); len(found) > 0 || code != 0 {
+				t.Errorf("at once: exit code %d, %+v", code, found)
+			}
+			p.overdue(t, ref)
+			found, code := p.doctor(t, "--webhook", healthy(t, p))
+			wantFinding(t, found, code, "served", "fault", "message typo is due since ")
+		})
+	})
+	t.Run("paused", func(t *testing.T) {
+		onEach(t, func(t *testing.T, p *place) {
+			p.must(t, "pause", "crm", "--by", "ann")
+			found, code := p.doctor(t, "--webhook", healthy(t, p))
+			wantFinding(t, found, code, "served", "warning", "message crm is paused since ")
+		})
+	})
 	for what, c := range map[string]struct{ query, words string }{
 		"not WAL":          {"?journal_mode=delete", "journal_mode is delete"},
 		"not synchronous":  {"?synchronous=normal", "synchronous is 1"},

@@ -28,6 +28,8 @@ func wantMetric(t *testing.T, text, sample string, want float64) {
 func TestMetricsTellWhatTheDaemonDid(t *testing.T) {
 	onEach(t, func(t *testing.T, p *place) {
 		r := newReceiver(t)
+		odd := p.enqueue(t, `{}`, "--channel", "elsewhere")
+		p.overdue(t, odd)
 		d := p.serve(t, "--webhook", r.webhook("crm", ",waits=1ms"), "--webhook", "void=http://127.0.0.1:1/,plaintext,allow=127.0.0.0/8,waits=1ms,attempts=2")
 		a, b := p.enqueue(t, `{}`, "--channel", "crm"), p.enqueue(t, `{}`, "--channel", "void")
 		p.becomes(t, a, "delivered")
@@ -48,6 +50,11 @@ func TestMetricsTellWhatTheDaemonDid(t *testing.T) {
 			`consign_claimed_total`:                                  3,
 		} {
 			wantMetric(t, text, sample, want)
+		}
+		wantMetric(t, text, `consign_intents{kind="elsewhere",profile="message",status="pending"}`, 1)
+		wantMetric(t, text, `consign_review`, 0)
+		if v, _ := metric(text, `consign_oldest_due_age_seconds`); !strings.HasPrefix(v, "12") {
+			t.Errorf("the oldest due is %s seconds old, want about 120", v)
 		}
 		for path, want := range map[string]int{"/livez": 200, "/readyz": 200, "/nothing": 404} {
 			if code, _ := d.get(path); code != want {

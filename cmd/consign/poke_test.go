@@ -50,3 +50,17 @@ func (p *place) leasesEnd(t *testing.T) {
 	p.exec(t, `UPDATE {s}delivery SET lease_until = lease_until - 120000000`,
 		`UPDATE {s}delivery SET lease_until = lease_until - interval '2 minutes'`)
 }
+
+// overdue makes a ref due two minutes ago.
+func (p *place) overdue(t *testing.T, ref string) {
+	t.Helper()
+	p.exec(t, `UPDATE {s}delivery SET due_at = due_at - 120000000 WHERE hex(ref) = '`+strings.ToUpper(strings.ReplaceAll(ref, "-", ""))+`'`,
+		`UPDATE {s}delivery SET due_at = due_at - interval '2 minutes' WHERE ref = '`+ref+`'`)
+}
+
+// old makes everything that has ended 100 days old.
+func (p *place) old(t *testing.T) {
+	t.Helper()
+	p.exec(t, `UPDATE {s}delivery SET created_at = created_at - 8640000000000 WHERE terminal IS NOT NULL`,
+		`UPDATE {s}delivery SET created_at = created_at - interval '100 days' WHERE terminal IS NOT NULL`)
+}

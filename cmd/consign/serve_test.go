@@ -167,3 +167,28 @@ func TestFaultyDaemonDoesNotStart(t *testing.T) {
 		t.Errorf("exit code %d: %s", r.code, r.err)
 	}
 }
+
+// TestRetentionRemovesWhatIsOld: at the start and then every hour, by the database's
+// clock, and into the audit.
+func TestRetentionRemovesWhatIsOld(t *testing.T) {
+	onEach(t, func(t *testing.T, p *place) {
+		r := newReceiver(t)
+		d := p.serve(t, "--webhook", r.webhook("crm", ""))
+		old := p.enqueue(t, `{}`, "--channel", "crm")
+		p.becomes(t, old, "delivered")
+		p.old(t)
+		fresh := p.enqueue(t, `{}`, "--channel", "crm")
+		p.becomes(t, fresh, "delivered")
+		d.stop()
+		p.config(t, "retention = \"90d\"\n[channels]\n")
+		d = p.serve(t)
+		d.await("removed what is old")
+		if q := p.run(t, "", "show", old); q.code != 4 {
+			t.Errorf("what is old: exit code %d, %s", q.code, q.out)
+		}
+		if v := p.status(t, fresh); v["status"] != "delivered" {
+			t.Errorf("what is not: %v", v)
+		}
+		d.stop()
+	})
+}

@@ -30,7 +30,8 @@ type Config struct {
 	Workers      int
 	Grace        time.Duration
 	HandlerGrace time.Duration
-	Migrate      bool // serve brings the tables up
+	Migrate      bool          // serve brings the tables up
+	Retention    time.Duration // serve removes what has ended and is older; 0: nothing
 
 	Channels []Channel
 	Trace    Trace
@@ -134,6 +135,9 @@ func (l *loader) config(s Source) *Config {
 	t.duration("grace", &c.Grace)
 	t.duration("handler_grace", &c.HandlerGrace)
 	t.flag("migrate", &c.Migrate)
+	if t.duration("retention", &c.Retention); c.Retention < 0 {
+		t.fault("retention", "is negative")
+	}
 	if values, ok := read[map[string]any](t, "trace", "table"); ok {
 		l.trace(l.table("trace", "", values), &c.Trace)
 	}

@@ -45,6 +45,7 @@ workers = 8
 grace = "5s"
 handler_grace = "1h"
 migrate = false
+retention = "90d"
 [trace]
 endpoint = "http://127.0.0.1:4318"
 sample = 0.5
@@ -72,7 +73,7 @@ any_url = true
 		t.Fatal(err)
 	}
 	if c.DB != "postgres://db.example/app" || c.Listen != "127.0.0.1:9000" || c.Workers != 8 || c.Grace != 5*time.Second ||
-		c.HandlerGrace != time.Hour || c.Migrate || c.Trace != (Trace{"http://127.0.0.1:4318", 0.5}) {
+		c.HandlerGrace != time.Hour || c.Retention != 90*24*time.Hour || c.Migrate || c.Trace != (Trace{"http://127.0.0.1:4318", 0.5}) {
 		t.Errorf("%+v", c)
 	}
 	if len(c.Channels) != 3 {

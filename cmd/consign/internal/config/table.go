@@ -1,12 +1,13 @@
 package config
 
 import (
-	"fmt"
 	"maps"
 	"os"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/consign-go/consign/cli"
 )
 
 // table reads the keys of one table and collects what is wrong with them.
@@ -94,20 +95,11 @@ func (t *table) duration(key string, into *time.Duration) {
 }
 
 func (t *table) parsed(key, s string) time.Duration {
-	d, err := duration(s)
+	d, err := cli.Age(s)
 	if err != nil {
 		t.fault(key, `is no duration, like "30s", "5m", "2h" or "30d"`)
 	}
 	return d
-}
-
-// duration also understands whole days.
-func duration(s string) (time.Duration, error) {
-	var days int
-	if n, err := fmt.Sscanf(s, "%dd", &days); n == 1 && err == nil && s == fmt.Sprintf("%dd", days) {
-		return time.Duration(days) * 24 * time.Hour, nil
-	}
-	return time.ParseDuration(s)
 }
 
 // texts reads one text or a list of them.

@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/consign-go/consign/cli"
@@ -36,6 +37,8 @@ type Daemon struct {
 	metrics *metrics.Metrics
 	tracing *tracing.Tracing
 	health  health
+
+	retention atomic.Int64 // of the configuration in use
 }
 
 // flush is how long traces have at the end.
@@ -72,9 +75,11 @@ func (d *Daemon) Run(ctx context.Context) (err error) {
 		return err
 	}
 	defer d.open(ctx, listener)()
+	attending, stop := context.WithCancel(ctx)
 	var aside sync.WaitGroup
 	defer aside.Wait()
-	aside.Go(func() { d.look(ctx) })
+	defer stop()
+	aside.Go(func() { d.attend(attending) })
 	return d.serve(ctx, program)
 }
 
@@ -113,6 +118,7 @@ func (d *Daemon) program(c *config.Config) (*cli.Program, error) {
 	p, err := d.db.Program(o)
 	if err == nil {
 		d.metrics.Declare(kinds)
+		d.retention.Store(int64(c.Retention))
 	}
 	return p, err
 }
