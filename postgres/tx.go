@@ -159,12 +159,27 @@ func (t *transaction) Rollback(ctx context.Context) error {
 // pgxSession is a session on a pgx.Tx.
 type pgxSession struct{ tx pgx.Tx }
 
+// open reports a transaction that ended by a statement, COMMIT or ROLLBACK, which pgx
+// does not notice: what is written next would be committed at once, alone.
+func (s pgxSession) open() error {
+	if conn := s.tx.Conn(); conn != nil && !conn.IsClosed() && conn.PgConn().TxStatus() == 'I' {
+		return pgx.ErrTxClosed
+	}
+	return nil
+}
+
 func (s pgxSession) exec(ctx context.Context, sql string, args []any) error {
+	if err := s.open(); err != nil {
+		return err
+	}
 	_, err := s.tx.Exec(ctx, sql, s.parameters(args)...)
 	return err
 }
 
 func (s pgxSession) query(ctx context.Context, sql string, args []any, each func(scanFunc) error) error {
+	if err := s.open(); err != nil {
+		return err
+	}
 	rows, err := s.tx.Query(ctx, sql, s.parameters(args)...)
 	if err != nil {
 		return err

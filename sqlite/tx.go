@@ -100,6 +100,9 @@ func (t *tx) release(ctx context.Context, err error) {
 // Savepoint begins a part that can be undone alone. Its name is its own: what the
 // caller's code leaves open inside of it can never be mistaken for it.
 func (t *tx) Savepoint(ctx context.Context) (driver.Savepoint, error) {
+	if err := t.open(ctx); err != nil {
+		return nil, t.e.fault("savepoint", err)
+	}
 	id := driver.NewID()
 	p := &savepoint{t: t, name: "consign_" + hex.EncodeToString(id[:])}
 	if _, err := t.raw.ExecContext(ctx, "SAVEPOINT "+p.name); err != nil {
@@ -151,8 +154,23 @@ func (t *tx) within(ctx context.Context, op string, fn func(s *session) error) e
 	}
 }
 
+// open reports a transaction that SQLite has rolled back by itself, as it does on
+// ON CONFLICT ROLLBACK, on a full disk and on some other errors. Where the program
+// went on all the same, what is written next would be committed at once, without the
+// rows that it belongs to. Inside a transaction BEGIN is refused and changes nothing.
+func (t *tx) open(ctx context.Context) error {
+	if _, err := t.raw.ExecContext(ctx, "BEGIN"); err != nil {
+		return nil // there is one, or the next statement tells what is wrong
+	}
+	t.raw.ExecContext(context.WithoutCancel(ctx), "ROLLBACK")
+	return sql.ErrTxDone
+}
+
 func (t *tx) try(ctx context.Context, fn func(s *session) error) error {
 	const name = "consign_call"
+	if err := t.open(ctx); err != nil {
+		return err
+	}
 	if _, err := t.raw.ExecContext(ctx, "SAVEPOINT "+name); err != nil {
 		return err
 	}

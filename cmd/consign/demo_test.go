@@ -11,7 +11,7 @@ func TestDemoHoldsItsPromisesAndLeavesNothing(t *testing.T) {
 	temp := t.TempDir()
 	p := newPlace(t, "TMPDIR="+temp)
 	out := p.must(t, "demo")
-	if n := strings.Count(out, "   ok: "); n != 8 || !strings.Contains(out, "All 8 promises") {
+	if n := strings.Count(out, "   ok: "); n != 10 || !strings.Contains(out, "All 10 promises") {
 		t.Errorf("%d promises were shown:\n%s", n, out)
 	}
 	left, err := filepath.Glob(filepath.Join(temp, "*"))
