@@ -143,3 +143,15 @@ func (p *place) read(t *testing.T, name string) string {
 	}
 	return string(text)
 }
+
+// shell runs a script of a page and returns what it printed.
+func (p *place) shell(t *testing.T, script string) string {
+	t.Helper()
+	cmd := exec.Command("sh", "-ec", script)
+	cmd.Dir, cmd.Env = p.dir, p.env
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%s: %v\n%s", script, err, out)
+	}
+	return string(out)
+}
