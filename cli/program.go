@@ -16,6 +16,9 @@ type Program struct {
 	store  migrate.Store // nil: a store without migrations
 	desk   func() (*operator.Operator, error)
 
+	// another makes an outbox with options of its own on the same store.
+	another func(o *consign.Options) (outbox, error)
+
 	// Checks are what doctor looks at beside the database. Default: none.
 	Checks []Check
 
@@ -26,6 +29,7 @@ type Program struct {
 // outbox is what the commands need of an outbox, whatever its transactions are.
 type outbox interface {
 	EnqueueNow(ctx context.Context, m consign.Message) (consign.Ref, error)
+	EnqueueAllNow(ctx context.Context, ms []consign.Message) ([]consign.Ref, error)
 	Serve(ctx context.Context) error
 	Visit(ctx context.Context, ref consign.Ref) (consign.Result, error)
 	Drain(ctx context.Context, limit int) ([]consign.Result, error)
@@ -37,6 +41,7 @@ type outbox interface {
 // Of returns the program around an outbox.
 func Of[TX any](o *consign.Outbox[TX]) *Program {
 	p := &Program{outbox: o, desk: sync.OnceValues(func() (*operator.Operator, error) { return operator.New(o.Store()) })}
+	p.another = func(opt *consign.Options) (outbox, error) { return consign.New(o.Store(), opt) }
 	p.store, _ = any(o.Store()).(migrate.Store)
 	return p
 }

@@ -110,7 +110,7 @@ func (t *Tree) add() {
 	for _, c := range []*cobra.Command{
 		t.serve(), t.enqueue(), t.drain(), t.scan(), t.visit(),
 		t.list(), t.show(), t.stats(), t.resolve(), t.redeliver(), t.reissue(), t.cancel(), t.pause(), t.resume(), t.prune(), t.erase(),
-		t.migrate(), t.doctor(), t.version(),
+		t.migrate(), t.doctor(), t.bench(), t.version(),
 	} {
 		if !theirs[c.Name()] {
 			t.root.AddCommand(c)
