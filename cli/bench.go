@@ -48,7 +48,6 @@ without content for each message.`,
 			if err := v.measure(cmd.Context(), p); err != nil {
 				return err
 			}
-			progress(cmd.Context(), "")
 			return t.print(cmd, v, fmt.Sprintf("enqueued   %8.0f/s\ndelivered  %8.0f/s", v.EnqueuedPerSecond, v.DeliveredPerSecond))
 		},
 	}

@@ -49,7 +49,6 @@ nothing was due; with other codes where it could not look.`,
 			}
 			progress(cmd.Context(), "delivering")
 			rs, err := p.outbox.Drain(cmd.Context(), limit)
-			progress(cmd.Context(), "")
 			slices.SortFunc(rs, func(a, b consign.Result) int { return strings.Compare(a.Ref.String(), b.Ref.String()) })
 			for _, r := range rs {
 				if perr := t.printResult(cmd, r); err == nil {
@@ -98,7 +97,6 @@ type printer struct {
 
 // Push prints refs.
 func (p *printer) Push(ctx context.Context, refs []consign.Ref) error {
-	progress(ctx, "")
 	for _, r := range refs {
 		if err := p.tree.print(p.cmd, map[string]string{"ref": r.String()}, r.String()); err != nil {
 			return err
@@ -130,7 +128,6 @@ it (code FENCED), with 4 where there is no such intent, and with 1 otherwise.`,
 			if err != nil {
 				return err
 			}
-			progress(cmd.Context(), "")
 			if err := t.printResult(cmd, r); err != nil || r.Success() {
 				return err
 			}

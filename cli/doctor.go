@@ -93,7 +93,6 @@ func (t *Tree) examined(cmd *cobra.Command) ([]Check, error) {
 // look makes one check and returns how many faults it found.
 func (t *Tree) look(cmd *cobra.Command, c Check) (faults int, err error) {
 	found, err := c.Look(cmd.Context())
-	progress(cmd.Context(), "")
 	if err != nil {
 		_, next := known(t.opt.Name, err)
 		if next == "" {

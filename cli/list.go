@@ -117,7 +117,6 @@ func (t *Tree) pages(cmd *cobra.Command, o *operator.Operator, f operator.Filter
 			return err
 		}
 		for i := range page.Entries {
-			progress(cmd.Context(), "")
 			v := summary(&page.Entries[i])
 			if err := t.print(cmd, v, v.text()); err != nil {
 				return err
@@ -160,7 +159,6 @@ func (t *Tree) review(cmd *cobra.Command, o *operator.Operator, limit int, after
 			return err
 		}
 		for i := range page.Entries {
-			progress(cmd.Context(), "")
 			e := &page.Entries[i]
 			v := reviewJSON{summary(&e.Summary), e.DeliveryKey.String(), e.Means, e.Do}
 			if err := t.print(cmd, v, v.text()+"\n  "+e.Means+" "+e.Do); err != nil {

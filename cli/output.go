@@ -13,6 +13,7 @@ import (
 
 // print writes one result: as JSON, or as the line for people.
 func (t *Tree) print(cmd *cobra.Command, v any, line string) error {
+	progress(cmd.Context(), "")
 	if t.json {
 		raw, err := json.Marshal(v)
 		if err != nil {

@@ -20,7 +20,6 @@ type removedJSON struct {
 
 // printRemoved prints a number of intents, what was done to them, and what was not.
 func (t *Tree) printRemoved(cmd *cobra.Command, n int, did string, dry bool) error {
-	progress(cmd.Context(), "")
 	if dry {
 		return t.print(cmd, removedJSON{Matched: n}, fmt.Sprintf("%d would be %s", n, did))
 	}

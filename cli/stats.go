@@ -57,7 +57,6 @@ oldest that waits for a person, and the share of what has ended with an unknown 
 			if v.UnknownRate, err = unknown(cmd.Context(), o, &c); err != nil {
 				return err
 			}
-			progress(cmd.Context(), "")
 			return t.print(cmd, v, v.text())
 		},
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -132,33 +133,57 @@ func TestEveryCommandHasHelpWithAnExampleThatWorks(t *testing.T) {
 	}
 }
 
+// locked is a buffer that several goroutines use.
+type locked struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *locked) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *locked) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
 // TestProgressIsForPeopleAlone: where a person watches a line shows from the second
 // second on, and is wiped; a pipe is told nothing.
 func TestProgressIsForPeopleAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var out bytes.Buffer
+		var out locked
 		w := &watcher{out: &out}
 		w.begin()
 		ctx := context.WithValue(t.Context(), watchKey{}, w)
 		progress(ctx, "delivering")
 		time.Sleep(900 * time.Millisecond)
 		synctest.Wait()
-		if out.Len() > 0 {
-			t.Errorf("at once: %q", out.String())
+		if s := out.String(); s != "" {
+			t.Errorf("at once: %q", s)
 		}
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
+		progress(ctx, "")
+		if s := out.String(); !strings.HasSuffix(s, "\r\x1b[K") {
+			t.Errorf("before a result: %q", s)
+		}
+		progress(ctx, "ending")
+		time.Sleep(time.Second)
 		w.stop()
 		w.stop()
 		if s := out.String(); !strings.Contains(s, "delivering, 2 s") || !strings.HasSuffix(s, "\r\x1b[K") {
 			t.Errorf("after three seconds: %q", s)
 		}
 		quiet := watch(&out)
-		before := out.Len()
+		before := out.String()
 		progress(context.WithValue(t.Context(), watchKey{}, quiet), "delivering")
 		time.Sleep(time.Minute)
 		quiet.stop()
-		if out.Len() != before {
+		if out.String() != before {
 			t.Error("a pipe was told")
 		}
 	})

@@ -16,8 +16,9 @@ type watcher struct {
 	out  io.Writer
 	stop func()
 
-	mu   sync.Mutex
-	what string
+	mu    sync.Mutex
+	what  string
+	shown bool // the line is there
 }
 
 // watch begins to watch for a person at the end of out.
@@ -35,27 +36,40 @@ func (w *watcher) begin() {
 	w.stop = sync.OnceFunc(func() { close(stop); <-ended })
 	go func() {
 		defer close(ended)
-		began, shown := time.Now(), false
+		began := time.Now()
 		tick := time.NewTicker(time.Second)
 		defer tick.Stop()
 		for {
 			select {
 			case <-stop:
-				if shown {
-					fmt.Fprint(w.out, "\r\x1b[K")
-				}
+				w.say("")
 				return
 			case <-tick.C:
-				w.mu.Lock()
-				what := w.what
-				w.mu.Unlock()
-				if what != "" {
-					shown = true
-					fmt.Fprintf(w.out, "\r\x1b[K%s, %d s", what, int(time.Since(began)/time.Second))
-				}
+				w.show(time.Since(began))
 			}
 		}
 	}()
+}
+
+// show writes the line anew.
+func (w *watcher) show(since time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.what != "" {
+		w.shown = true
+		fmt.Fprintf(w.out, "\r\x1b[K%s, %d s", w.what, int(since/time.Second))
+	}
+}
+
+// say changes what the line says; nothing wipes it, so that a result can take its
+// place.
+func (w *watcher) say(what string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.what = what; what == "" && w.shown {
+		w.shown = false
+		fmt.Fprint(w.out, "\r\x1b[K")
+	}
 }
 
 type watchKey struct{}
@@ -63,9 +77,7 @@ type watchKey struct{}
 // progress says what the command is doing at the moment; "" ends the line.
 func progress(ctx context.Context, format string, args ...any) {
 	if w, ok := ctx.Value(watchKey{}).(*watcher); ok {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		w.what = fmt.Sprintf(format, args...)
+		w.say(fmt.Sprintf(format, args...))
 	}
 }
 
