@@ -64,6 +64,25 @@ func TestTraceOfTheEnqueueReachesItsDelivery(t *testing.T) {
 	})
 }
 
+// TestTraceOfARunReachesTheDeliveryOfItsWork: the same for work, whose handler is
+// shown it with the attempt.
+func TestTraceOfARunReachesTheDeliveryOfItsWork(t *testing.T) {
+	const trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+	b := newBench()
+	o := b.options()
+	o.Trace = func(context.Context) string { return trace }
+	onBothDesks(t, o, func(t *testing.T, h *host, d *desk) {
+		*b, *d = *newBench(), desk{}
+		var seen string
+		b.answer = func(a consign.Attempt) error { seen = a.Trace; return nil }
+		ref := commitWork(t, h, b.work, 1).Work[0]
+		visit(t, h.outbox, ref)
+		if seen != trace {
+			t.Errorf("the attempt shows the trace %q", seen)
+		}
+	})
+}
+
 func TestNowIsTheDatabaseClock(t *testing.T) {
 	onEveryStore(t, consign.Options{}, func(t *testing.T, h *host) {
 		now, err := h.outbox.Now(t.Context())

@@ -144,6 +144,13 @@ func (p *place) read(t *testing.T, name string) string {
 	return string(text)
 }
 
+func TestMainStaysTiny(t *testing.T) {
+	text, err := os.ReadFile("main.go")
+	if n := strings.Count(string(text), "\n"); err != nil || n >= 60 {
+		t.Errorf("main.go has %d lines, %v", n, err)
+	}
+}
+
 // shell runs a script of a page and returns what it printed.
 func (p *place) shell(t *testing.T, script string) string {
 	t.Helper()

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -108,8 +109,48 @@ func TestKilledDaemonIsTakenOver(t *testing.T) {
 		if b := got[again]; len(b) != 2 || b[0] != b[1] {
 			t.Errorf("received %v", b)
 		}
+		p.reconciles(t, once)
 		d.stop()
 	})
+}
+
+// reconciles decides about a message whose outcome is unknown, as a person would, by
+// the command: it is listed with what to do, cannot be sent again on a guess, and can
+// once a finding says that it was not delivered.
+func (p *place) reconciles(t *testing.T, ref string) {
+	t.Helper()
+	if out := p.must(t, "list", "--review", "--json"); !strings.Contains(out, `"ref":"`+ref+`"`) || !strings.Contains(out, `"known":"unknown"`) || !strings.Contains(out, `"do":"Ask the far side`) {
+		t.Errorf("in review: %s", out)
+	}
+	var stats struct {
+		Review      int
+		UnknownRate float64 `json:"unknown_rate"`
+	}
+	if err := json.Unmarshal([]byte(p.must(t, "stats", "--json")), &stats); err != nil || stats.Review != 1 || stats.UnknownRate < 0.3 || stats.UnknownRate > 0.34 {
+		t.Errorf("stats: %+v, %v; one of three is unknown", stats, err)
+	}
+	for _, again := range []string{"redeliver", "reissue"} {
+		if r := p.run(t, "", again, ref, "--by", "ann"); r.code != 3 {
+			t.Errorf("%s on a guess: exit code %d, %s%s", again, r.code, r.out, r.err)
+		}
+	}
+	p.must(t, "resolve", ref, "--outcome", "not-delivered", "--evidence", "no such key in their log", "--by", "ann")
+	if r := p.run(t, "", "list", "--review"); r.code != 4 {
+		t.Errorf("after the finding: exit code %d, %s", r.code, r.out)
+	}
+	r := p.run(t, "", "reissue", ref, "--by", "ann", "--json")
+	var sent struct {
+		Ref     string
+		Warning string
+	}
+	if err := json.Unmarshal([]byte(r.out), &sent); err != nil || r.code != 0 || sent.Warning == "" {
+		t.Fatalf("reissue: exit code %d, %s%s; it warns of an owner that may still live", r.code, r.out, r.err)
+	}
+	p.becomes(t, sent.Ref, "delivered")
+	v := p.status(t, ref)
+	if v["status"] != "failed" || v["uncertain"] != true || len(v["resolutions"].([]any)) != 1 || len(v["chain"].([]any)) != 2 {
+		t.Errorf("the first one is %v", v)
+	}
 }
 
 // TestHangupReloadsChannels: messages go where the new configuration says; a faulty
