@@ -99,7 +99,16 @@ Where there is more a last line has the cursor for --after. Nothing found is exi
 	fl.BoolVar(&review, "review", false, "what waits for a person")
 	fl.IntVar(&limit, "limit", 100, "how `many` at most")
 	fl.StringVar(&f.After, "after", "", "`cursor` that the page before ended with")
+	suggest(cmd, "status", "pending", "leased", "delivering", "delivered", "succeeded", "failed", "cancelled", "reconciliation_required")
+	suggest(cmd, "profile", "message", "work")
 	return cmd
+}
+
+// suggest has shells complete a flag with one of these.
+func suggest(cmd *cobra.Command, flag string, values ...string) {
+	if err := cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)); err != nil {
+		panic(err) // there is no such flag
+	}
 }
 
 // errNothing: a list is empty.

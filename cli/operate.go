@@ -75,6 +75,7 @@ evidence says that came late.`,
 	fl.StringVar(&outcome, "outcome", "", "delivered, not-delivered or abandoned")
 	fl.StringVar(&f.Evidence, "evidence", "", "how you know; erased with the intent")
 	fl.StringVar(&supersedes, "supersedes", "", "`ID` of the finding that this one corrects")
+	suggest(cmd, "outcome", "delivered", "not-delivered", "abandoned")
 	fl.BoolVar(&accept, "accept-evidence", false, "record what evidence says that came late")
 	return cmd
 }
@@ -203,6 +204,7 @@ func (t *Tree) paused(cmd *cobra.Command, pause bool) *cobra.Command {
 	by := who(cmd)
 	var profile string
 	cmd.Flags().StringVar(&profile, "profile", string(consign.ProfileMessage), "message for a channel, work for a kind of work")
+	suggest(cmd, "profile", "message", "work")
 	cmd.Args = cobra.ExactArgs(1)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		o, err := t.desk(cmd)

@@ -32,7 +32,7 @@ func TestGuideIsWhatTheCommandUnderstands(t *testing.T) {
 	t.Parallel()
 	guide := page(t, "docs/daemon.md")
 	seen := 0
-	for _, block := range blocks(guide, "sh") {
+	for _, block := range append(blocks(guide, "sh"), blocks(page(t, "README.md"), "sh")...) {
 		for line := range strings.Lines(block) {
 			if i := strings.Index(line, "consign "); i >= 0 && (i == 0 || strings.HasSuffix(line[:i], "| ")) {
 				understood(t, "docs/daemon.md", strings.Fields(line[i+len("consign "):]))
