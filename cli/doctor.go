@@ -66,11 +66,19 @@ It changes nothing. It ends with 1 where there is a fault; warnings do not count
 				}
 			}
 			if faults > 0 {
-				return &Error{Code: ExitFailed, Err: fmt.Errorf("doctor: %d faults", faults), Next: "Mend them as each line says, then look again."}
+				return &Error{Code: ExitFailed, Err: fmt.Errorf("doctor: %s", number(faults, "fault")), Next: "Mend them as each line says, then look again."}
 			}
 			return nil
 		},
 	}
+}
+
+// number is a number of things, with its plural.
+func number(n int, what string) string {
+	if n != 1 {
+		what += "s"
+	}
+	return fmt.Sprintf("%d %s", n, what)
 }
 
 // examined is everything to look at: where the configuration is faulty, that alone.

@@ -134,7 +134,7 @@ with 1 where a step is missing.`,
 				}
 			}
 			if err == nil && missing > 0 {
-				return &Error{Code: ExitFailed, Err: fmt.Errorf("migrate status: %d steps are not applied", missing),
+				return &Error{Code: ExitFailed, Err: fmt.Errorf("migrate status: not applied: %s", number(missing, "step")),
 					Next: fmt.Sprintf("Run \"%s migrate up\".", t.opt.Name)}
 			}
 			return err

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 )
 
 // TestEnqueuedByCommandDeliveredByTheDaemon: what one process commits another one
@@ -68,9 +69,27 @@ func TestSecondSignalStopsAtOnce(t *testing.T) {
 	d := p.serve(t, "--webhook", r.webhook("crm", ""))
 	ref := p.enqueue(t, `{}`, "--channel", "crm")
 	eventually(t, "the request arrives", func() bool { return r.times(ref) == 1 })
+	asked := time.Now()
 	d.signal(syscall.SIGTERM)
 	d.await("stopping")
-	d.signal(syscall.SIGTERM)
+	d.signal(syscall.SIGTERM) // at once: some senders signal a process and its group
+	eventually(t, "a second signal ends it", func() bool {
+		if time.Since(asked) < 200*time.Millisecond {
+			select {
+			case <-d.ended:
+				t.Fatal("one signal that came twice ended it at once")
+			default:
+				return false
+			}
+		}
+		d.cmd.Process.Signal(syscall.SIGTERM)
+		select {
+		case <-d.ended:
+			return true
+		default:
+			return false
+		}
+	})
 	if s := d.end(); !s.Signaled() || s.Signal() != syscall.SIGTERM {
 		t.Errorf("it ended with %v", s)
 	}
