@@ -26,6 +26,15 @@ type Authority interface {
 	// MayRun says whether the principal may run the operation on the target; a
 	// zero target is one that the operation creates. It grants nothing else.
 	MayRun(ctx context.Context, v View, p Principal, operation string, t Target) (bool, error)
+
+	// MayRead says whether the principal may read the receipts of the operation on
+	// the target, which need not exist any more. It grants nothing else.
+	MayRead(ctx context.Context, v View, p Principal, operation string, target Entity) (bool, error)
+
+	// MayDeliver says whether the work of this kind, left by this operation, may be
+	// delivered on the principal's behalf now. It is asked twice for each attempt:
+	// before the handler, and right before the effect. It grants nothing else.
+	MayDeliver(ctx context.Context, v View, p Principal, operation, kind string, t Target) (bool, error)
 }
 
 // Principal is an actor's authority in a tenant, as it is now.
@@ -60,6 +69,9 @@ type View interface{ sealed() }
 // the program's store; any other is an error. The guard keeps honest code from
 // writing by mistake; it is not a sandbox.
 func Read[TX any](ctx context.Context, v View, fn func(tx TX) error) error {
+	if d, ok := v.(*Delivery); ok && d != nil {
+		v = d.view
+	}
 	r, ok := v.(interface {
 		read(context.Context, func(TX) error) error
 	})
@@ -95,7 +107,7 @@ func principal(ctx context.Context, a Authority, v View, actor, tenant Entity) (
 	var fs faults
 	fs.name("principal.security_version", p.SecurityVersion, 1, 128)
 	if len(fs) > 0 {
-		return Principal{}, fs.err("run")
+		return Principal{}, fs.err("authority")
 	}
 	return p, nil
 }
@@ -114,7 +126,7 @@ func target(ctx context.Context, a Authority, v View, p Principal, e Entity) (Ta
 	var fs faults
 	fs.name("target.version", t.Version, 1, 128)
 	if len(fs) > 0 {
-		return Target{}, fs.err("run")
+		return Target{}, fs.err("authority")
 	}
 	return t, nil
 }

@@ -58,8 +58,10 @@ type Channel struct {
 	Timeout time.Duration
 
 	// Lease is how long a claim holds: longer than the timeout plus the settle
-	// margin of 10 s, in process longer than the whole loop plus that margin.
-	// Default: 60 s.
+	// margin of 10 s, in process longer than the whole loop plus that margin. What
+	// it has beyond that is the time from the claim to the start: a message that is
+	// started later than that is given back unsent, so leave seconds of it, more
+	// where the database is slow under load. At most 24 h. Default: 60 s.
 	Lease time.Duration
 
 	// Rejections is how many rejections of one message are tried again like a

@@ -3,7 +3,8 @@ package consign
 import "github.com/consign-go/consign/internal/lifecycle"
 
 // Code says why a delivery stands where it stands. The set is closed. A code is
-// stored with the delivery, unless it says that it is only reported.
+// stored with the delivery, unless it says that it is only reported. The codes of
+// approvals are no part of it: they are reported with errors.
 type Code = lifecycle.Code
 
 // The codes, with what each asks of an operator.

@@ -156,6 +156,30 @@ func TestWorkContractIsChecked(t *testing.T) {
 	})
 }
 
+// A handler is a function of context, delivery and the kind's own input.
+func TestOnlyAHandlerOfTheInputCompiles(t *testing.T) {
+	const program = `package main
+
+import (
+	"context"
+
+	"github.com/consign-go/consign"
+)
+
+type in struct{ A string }
+
+var w consign.Work[in]
+
+func main() { _ = w.Handler(%s) }
+`
+	checkCompiles(t, program, map[string]bool{
+		"func(context.Context, *consign.Delivery, in) error { return nil }":  true,
+		"func(context.Context, *consign.Delivery, *in) error { return nil }": false,
+		"func(context.Context, *consign.Delivery, in) {}":                    false,
+		"func(*consign.Delivery, in) error { return nil }":                   false,
+	})
+}
+
 // Handing over a pool, a connection, a database or another store's transaction
 // does not compile.
 func TestOnlyTheStoresOwnTransactionCompiles(t *testing.T) {
@@ -179,12 +203,7 @@ func try(ctx context.Context, onPG *consign.Outbox[pgx.Tx], onSQL *consign.Outbo
 
 func main() {}
 `
-	dir, err := os.MkdirTemp(".", "testdata-compile-")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer os.RemoveAll(dir)
-	for line, compiles := range map[string]bool{
+	checkCompiles(t, program, map[string]bool{
 		"onPG.Enqueue(ctx, tx, m); onSQL.Enqueue(ctx, stx, m)": true,
 		"onPG.Enqueue(ctx, pool, m)":                           false,
 		"onPG.Enqueue(ctx, conn, m)":                           false,
@@ -192,7 +211,18 @@ func main() {}
 		"onSQL.Enqueue(ctx, db, m)":                            false,
 		"onSQL.Enqueue(ctx, sconn, m)":                         false,
 		"onSQL.Enqueue(ctx, tx, m)":                            false,
-	} {
+	})
+}
+
+// checkCompiles puts each line into the program and looks whether it compiles.
+func checkCompiles(t *testing.T, program string, lines map[string]bool) {
+	t.Helper()
+	dir, err := os.MkdirTemp(".", "testdata-compile-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	for line, compiles := range lines {
 		file := filepath.Join(dir, "main.go")
 		if err := os.WriteFile(file, []byte(strings.Replace(program, "%s", line, 1)), 0o600); err != nil {
 			t.Fatal(err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 
 	"github.com/consign-go/consign"
 )
@@ -11,14 +12,22 @@ import (
 // desk is the authority of the tests' support desk, with everything that can go
 // wrong with one.
 type desk struct {
-	revoked, denied, gone bool  // the definite noes
-	trouble               error // undecided
-	stranger              bool  // answers for somebody else
-	empty                 bool  // answers nothing, without an error
-	noVersion             bool
-	writes                error // what came of writing through each view; set by the desk
-	tryWrites             bool
-	asked                 []string
+	mu sync.Mutex // of what it notes
+
+	revoked, denied, gone    bool   // the definite noes
+	undeliverable            bool   // may run, but not deliver
+	pair                     string // the only operation and kind that may be delivered; empty: all
+	otherTenant, otherTarget bool   // answers for another one
+	unreadable               bool   // may not read receipts
+	crashes                  bool   // panics
+	trouble                  error  // undecided
+	stranger                 bool   // answers for somebody else
+	empty                    bool   // answers nothing, without an error
+	noVersion                bool
+	writes                   error // what came of writing through each view; set by the desk
+	tryWrites                bool
+	asked                    []string
+	views                    []consign.View // that it was given
 }
 
 // deskOn is a desk on one kind of store.
@@ -34,6 +43,18 @@ var (
 	t41   = consign.Entity{Type: "ticket", ID: "41"}
 	admit = consign.Admission{Operation: consign.Operation{Name: "triage"}, Actor: ann, Tenant: acme, Target: t41, Subject: "session-9"}
 )
+
+func (d *desk) note(what string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.asked = append(d.asked, what)
+}
+
+func (d *desk) saw(v consign.View) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.views = append(d.views, v)
+}
 
 func (d *desk) definite() (consign.Target, error) {
 	switch {
@@ -58,8 +79,14 @@ func (d *deskOn[TX]) read(ctx context.Context, v consign.View, query string) (st
 }
 
 func (d *deskOn[TX]) Principal(ctx context.Context, v consign.View, actor, tenant consign.Entity) (consign.Principal, error) {
-	d.asked = append(d.asked, "principal")
+	d.note("principal")
+	if d.otherTenant {
+		tenant.ID += "0"
+	}
+	d.saw(v)
 	switch {
+	case d.crashes:
+		panic("the authority is broken")
 	case d.trouble != nil:
 		return consign.Principal{}, d.trouble
 	case d.revoked:
@@ -74,7 +101,7 @@ func (d *deskOn[TX]) Principal(ctx context.Context, v consign.View, actor, tenan
 }
 
 func (d *deskOn[TX]) Target(ctx context.Context, v consign.View, p consign.Principal, e consign.Entity) (consign.Target, error) {
-	d.asked = append(d.asked, "target")
+	d.note("target")
 	if t, err := d.definite(); err != nil {
 		return t, err
 	}
@@ -82,6 +109,9 @@ func (d *deskOn[TX]) Target(ctx context.Context, v consign.View, p consign.Princ
 		return consign.Target{}, errors.New("the principal's own value was not handed on")
 	}
 	version, err := d.read(ctx, v, `SELECT lock_version FROM {t}ticket WHERE id = `+e.ID)
+	if d.otherTarget {
+		e.Type += "s"
+	}
 	if d.noVersion {
 		version = ""
 	}
@@ -89,8 +119,18 @@ func (d *deskOn[TX]) Target(ctx context.Context, v consign.View, p consign.Princ
 }
 
 func (d *deskOn[TX]) MayRun(_ context.Context, _ consign.View, _ consign.Principal, operation string, t consign.Target) (bool, error) {
-	d.asked = append(d.asked, "may run "+operation+" on "+t.Entity.String())
+	d.note("may run " + operation + " on " + t.Entity.String())
 	return !d.denied, nil
+}
+
+func (d *deskOn[TX]) MayRead(_ context.Context, _ consign.View, _ consign.Principal, operation string, target consign.Entity) (bool, error) {
+	d.note("may read " + operation + " on " + target.String())
+	return !d.unreadable, nil
+}
+
+func (d *deskOn[TX]) MayDeliver(_ context.Context, _ consign.View, _ consign.Principal, operation, kind string, t consign.Target) (bool, error) {
+	d.note("may deliver " + kind + " of " + operation + " on " + t.Entity.String())
+	return !d.undeliverable && (d.pair == "" || d.pair == operation+" "+kind), nil
 }
 
 // noticeInput is the input of the tests' kind of work.

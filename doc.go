@@ -12,7 +12,9 @@
 // migrate has brought up. [Outbox.Enqueue] commits a [Message], a payload that is
 // sent as it is, with the caller's transaction. [Outbox.Run] and [Outbox.Join]
 // execute an admitted operation, in which [Work.Enqueue] commits typed work
-// together with the data that the operation changed.
+// together with the data that the operation changed. [Work.Handler] makes a handler
+// of the function that delivers such work, which calls [Delivery.Effect] once;
+// [Options.Handlers] lists them. [Outbox.Serve] delivers.
 //
 // The transaction type is part of the outbox's type: a pool, a connection or the
 // transaction of another kind of store does not compile.
@@ -20,6 +22,9 @@
 // # What stays the program's duty
 //
 // Payloads hold the minimum that the delivery needs and never a credential: they
-// are stored as they are. A transaction that was rolled back has no intent, so a
+// are stored as they are. A handler sends the request that it gave to its effect and
+// nothing else, returns nil only for a known success, and writes nothing; the
+// [Authority] looks a tenant up through the actor's memberships. docs/handlers.md
+// has the whole list. A transaction that was rolled back has no intent, so a
 // ref must not be handed out before the commit.
 package consign

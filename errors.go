@@ -19,7 +19,8 @@ var (
 	ErrInvalid = errors.New("invalid")
 
 	// ErrConflict: what is asked for exists with other content: a message under
-	// this ID, or work under this key of the run. It does not tell what is stored.
+	// this ID, or work under this key of the run; or an approval was decided already.
+	// It does not tell what is stored.
 	ErrConflict = errors.New("exists with other content")
 
 	// ErrNotFound: there is no such intent, or it was erased.
@@ -27,6 +28,11 @@ var (
 
 	// ErrNotPermitted: the authority said that the principal may not do this.
 	ErrNotPermitted = errors.New("not permitted")
+
+	// ErrNotApproved: the operation needs an approval, and the one named does not
+	// serve, or none was. Error.Code says why; see [CodeApprovalRequired] and those
+	// after it.
+	ErrNotApproved = errors.New("not approved")
 
 	// ErrRevoked: the actor has no authority in this tenant any more. An
 	// [Authority] returns it as its definite no.
@@ -44,13 +50,17 @@ var (
 	// closed by the program.
 	ErrClosed = errors.New("closed")
 
+	// ErrStopped: the delivery was stopped before its effect, which was not called.
+	// Error.Code says why.
+	ErrStopped = errors.New("stopped before the effect")
+
 	// ErrSchema: the tables are missing, or of a version that this program does
 	// not work with. Package migrate brings them up.
 	ErrSchema = errors.New("database schema does not fit this program")
 
 	// ErrUnconfirmed: the database did not confirm the commit, so the write may
-	// have happened or may still happen. Look for the refs returned with it, or
-	// repeat the call with the same message IDs, which is harmless.
+	// have happened or may still happen. Look for the refs or the run returned with
+	// it, or repeat the call with the same message IDs, which is harmless.
 	ErrUnconfirmed = errors.New("commit was not confirmed")
 )
 
@@ -59,6 +69,8 @@ var (
 // recipient or anything else that was stored or passed.
 type Error struct {
 	Op     string  // the operation: "enqueue", "run", …
+	Code   Code    // why a delivery or a program does not go on; empty: nothing to say
+	Ref    Ref     // the intent that it is about; zero: none
 	Faults []Fault // what is wrong with the arguments, all of it
 	Err    error   // what to branch on; never nil
 }
@@ -72,10 +84,17 @@ type Fault struct {
 	Rule  string // the rule and the limit: "4097 bytes, limit 4096"
 }
 
-// Error returns "consign: operation: what is wrong".
+// Error returns the field and the rule. A Validate method of an input may return
+// a Fault, or several joined.
+func (f Fault) Error() string { return f.Field + " " + f.Rule }
+
+// Error returns "consign: operation: what is wrong", with the code if there is one.
 func (e *Error) Error() string {
 	var b strings.Builder
 	b.WriteString("consign: " + e.Op + ": ")
+	if e.Code != "" {
+		b.WriteString(string(e.Code) + ": ")
+	}
 	if len(e.Faults) == 0 {
 		b.WriteString(e.Err.Error())
 		return b.String()

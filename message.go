@@ -107,7 +107,7 @@ func (o *Outbox[TX]) enqueueNow(ctx context.Context, ms []Message, many bool) ([
 		tx.Rollback(context.WithoutCancel(ctx))
 		return nil, err
 	}
-	return refs, o.commit(ctx, tx, op, refs)
+	return refs, o.commit(ctx, tx, op, func(ctx context.Context) bool { return o.there(ctx, refs) })
 }
 
 func (o *Outbox[TX]) enqueue(ctx context.Context, tx driver.Tx, ms []Message, op string, many bool) ([]Ref, error) {
@@ -203,11 +203,15 @@ func sameMessage(a, b *driver.New) bool {
 }
 
 // commit commits a transaction that this package opened. If the answer is lost,
-// it looks whether refs are there.
-func (o *Outbox[TX]) commit(ctx context.Context, tx driver.Tx, op string, refs []Ref) error {
+// it looks whether what was written is seen.
+func (o *Outbox[TX]) commit(ctx context.Context, tx driver.Tx, op string, seen func(ctx context.Context) bool) error {
 	err := tx.Commit(ctx)
-	if errors.Is(err, driver.ErrUnconfirmed) && !o.there(ctx, refs) {
-		return &Error{Op: op, Err: unconfirmed{err}}
+	if errors.Is(err, driver.ErrUnconfirmed) {
+		look, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+		defer cancel()
+		if !seen(look) {
+			return &Error{Op: op, Err: unconfirmed{err}}
+		}
 	}
 	if err != nil && !errors.Is(err, driver.ErrUnconfirmed) {
 		return failure(op, err)
@@ -220,16 +224,11 @@ func (o *Outbox[TX]) commit(ctx context.Context, tx driver.Tx, op string, refs [
 
 // there reports whether all of refs are seen to be committed.
 func (o *Outbox[TX]) there(ctx context.Context, refs []Ref) bool {
-	if len(refs) == 0 {
-		return false
-	}
-	look, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
-	defer cancel()
 	ids := make([]driver.ID, len(refs))
 	for i, r := range refs {
 		ids[i] = driver.ID(r.ID)
 	}
-	found, err := o.bound.Load(look, ids)
+	found, err := o.bound.Load(ctx, ids)
 	return err == nil && len(found) == len(ids)
 }
 

@@ -3,6 +3,7 @@ package consign
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -20,13 +21,20 @@ type Store[TX any] interface {
 
 // Options are the optional parts of an [Outbox]. The zero value works.
 type Options struct {
+	// Handlers are the kinds of work that this program delivers, each made by
+	// [Work.Handler]. Work of other kinds can be enqueued all the same; what no
+	// program serves is stopped for review after HandlerGrace. Default: none.
+	Handlers []Handler
+
 	// Channels are the contracts of the channels that this program knows.
 	// Messages for other channels are accepted under the default limits; what
 	// their contract says is copied by the first program that knows the channel.
 	// Default: none.
 	Channels []Channel
 
-	// Authority is required by Run and Join. Default: none, and both refuse.
+	// Authority is required by Handlers, Run, Join and Receipt. Default: none; New
+	// then refuses handlers with AUTHORITY_MISSING, and the other three refuse.
+	// Nothing stands in for it.
 	Authority Authority
 
 	// Program is the name under which this program is shown to people, at most
@@ -52,6 +60,10 @@ type Options struct {
 	// HandlerGrace is how long a due intent that no live program serves waits for
 	// one before it is stopped for review, at most 30 days. Default: 15 min.
 	HandlerGrace time.Duration
+
+	// Logger is told what the engine does: ids, codes and durations, never content.
+	// What a person must look at is a warning. Default: none.
+	Logger *slog.Logger
 
 	// Observe is called for what the engine does, from many goroutines at once; it
 	// must not block. Default: none.
@@ -91,6 +103,10 @@ func New[TX any](store Store[TX], o *Options) (*Outbox[TX], error) {
 		}
 		channels[c.Name] = c
 	}
+	o.checkHandlers(&fs)
+	if o.unauthorised() {
+		fs.add("authority", "is missing, and handlers need one; nothing stands in for it")
+	}
 	fs.name("program", o.Program, 0, 128)
 	if o.Workers < 0 || o.Workers > 100_000 {
 		fs.add("workers", strconv.Itoa(o.Workers)+", limit 1 to 100000")
@@ -101,7 +117,11 @@ func New[TX any](store Store[TX], o *Options) (*Outbox[TX], error) {
 	if o.HandlerGrace < 0 || o.HandlerGrace > 30*24*time.Hour {
 		fs.add("handler_grace", o.HandlerGrace.String()+", limit 0s to 720h0m0s")
 	}
-	if err := fs.err("new"); err != nil {
+	if len(fs) > 0 {
+		err := &Error{Op: "new", Faults: fs, Err: ErrInvalid}
+		if o.unauthorised() {
+			err.Code = CodeAuthorityMissing
+		}
 		return nil, err
 	}
 	out := &Outbox[TX]{
@@ -110,6 +130,9 @@ func New[TX any](store Store[TX], o *Options) (*Outbox[TX], error) {
 	out.engine = out.newEngine(o)
 	return out, nil
 }
+
+// unauthorised reports whether there are handlers, and no authority to ask.
+func (o *Options) unauthorised() bool { return len(o.Handlers) > 0 && o.Authority == nil }
 
 // ready finds out once whether the schema fits, through the transaction at hand:
 // a program with a single connection has no other.

@@ -2,7 +2,6 @@ package consign
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strconv"
@@ -12,48 +11,12 @@ import (
 	"github.com/consign-go/consign/internal/driver"
 )
 
-// Operation is a domain operation that may be admitted.
-type Operation struct {
-	// Name is what grants are given on: 1 to 128 bytes of printable ASCII.
-	Name string
-}
-
-// Admission is one request to run an operation.
-type Admission struct {
-	Operation Operation
-
-	// Actor runs it, in Tenant.
-	Actor, Tenant Entity
-
-	// Target is what it acts on, and all that its work may name. Default: the
-	// operation creates its target and names it with [Run.Created].
-	Target Entity
-
-	// Input is what the operation was asked to do: a struct, a map with string
-	// keys or a json.RawMessage, at most 16 KiB in canonical form. Only its digest
-	// is stored. Default: none.
-	Input any
-
-	// Subject is whose data the run and its work hold: what an erasure names. At
-	// most 128 bytes of UTF-8 without control characters. Default: nobody's.
-	Subject string
-}
-
-// Receipt is the durable result of a run. What becomes of its work later never
-// changes it: a ref in Work means that the delivery is tracked, not that it is done.
-type Receipt struct {
-	Run     ID
-	Target  Entity
-	Version string          // of the target, as committed
-	Body    json.RawMessage // what the operation set with Run.Receipt; nil: nothing
-	Work    []Ref
-}
-
 // Run is an operation execution while its function runs. It is safe for
 // concurrent use and of no use after the function has returned.
 type Run struct {
 	id        ID
 	admission Admission
+	row       driver.Run // as it is known before anything is asked
 	principal Principal
 
 	mu      sync.Mutex
@@ -150,13 +113,18 @@ func (r *Run) add(n driver.New) (Ref, error) {
 }
 
 // Run executes one admitted operation in a transaction of its own: the authority
-// is asked, fn changes data and enqueues work, the target's version is read as it
-// will be committed, and run, work and audit row are written. All of it commits or
-// none of it does; an error or a panic of fn rolls everything back.
+// is asked, the approval is consumed, fn changes data and enqueues work, the
+// target's version is read as it will be committed, and run, work and audit row
+// are written. All of it commits or none of it does; an error or a panic of fn
+// rolls everything back.
 //
-// Errors: ErrInvalid, ErrRevoked, ErrUnavailable, ErrNotPermitted, ErrConflict,
-// ErrSchema, ErrUnconfirmed (with the receipt: look for its work, or for what the
-// operation changed), the database's, or fn's own error as it is.
+// A commit whose answer was lost is looked up by the run's ID. Where that does not
+// settle it, the error is ErrUnconfirmed and comes with the receipt: ask
+// [Outbox.Receipt] for its Run before running the operation again.
+//
+// Errors: ErrInvalid, ErrRevoked, ErrUnavailable, ErrNotPermitted, ErrNotApproved
+// with a code, ErrConflict, ErrSchema, ErrUnconfirmed, the database's, or fn's own
+// error as it is.
 func (o *Outbox[TX]) Run(ctx context.Context, a Admission, fn func(ctx context.Context, tx TX, run *Run) error) (Receipt, error) {
 	r, err := o.admit(a, fn != nil)
 	if err != nil {
@@ -177,7 +145,7 @@ func (o *Outbox[TX]) Run(ctx context.Context, a Admission, fn func(ctx context.C
 		return Receipt{}, err
 	}
 	done = true
-	if err := o.commit(ctx, dtx, "run", receipt.Work); err != nil {
+	if err := o.commit(ctx, dtx, "run", func(ctx context.Context) bool { return o.ran(ctx, r.id) }); err != nil {
 		if errors.Is(err, ErrUnconfirmed) {
 			return receipt, err
 		}
@@ -186,12 +154,22 @@ func (o *Outbox[TX]) Run(ctx context.Context, a Admission, fn func(ctx context.C
 	return receipt, nil
 }
 
+// ran reports whether a run is seen to be committed.
+func (o *Outbox[TX]) ran(ctx context.Context, run ID) bool {
+	_, found, err := o.bound.Run(ctx, driver.ID(run))
+	return err == nil && found
+}
+
 // Join executes one admitted operation inside the caller's transaction, as its
 // last step: what changes the target afterwards is not in the version that the
-// run records. The caller commits. When Join fails it has undone everything that
-// happened inside it, and the transaction goes on as if it had not been called.
+// run records, so that work under the Exact policy is stopped for review with
+// RECORD_CHANGED. The caller commits. When Join fails it has undone everything that
+// happened inside it, and the transaction goes on as if it had not been called; an
+// approval can be consumed again. Only where the database refuses to undo it, which
+// the error says, must the caller roll back.
+//
 // Errors are those of [Outbox.Run], with ErrClosed for a finished transaction.
-func (o *Outbox[TX]) Join(ctx context.Context, tx TX, a Admission, fn func(ctx context.Context, run *Run) error) (Receipt, error) {
+func (o *Outbox[TX]) Join(ctx context.Context, tx TX, a Admission, fn func(ctx context.Context, run *Run) error) (receipt Receipt, err error) {
 	r, err := o.admit(a, fn != nil)
 	if err != nil {
 		return Receipt{}, err
@@ -203,11 +181,15 @@ func (o *Outbox[TX]) Join(ctx context.Context, tx TX, a Admission, fn func(ctx c
 	}
 	done := false
 	defer func() {
-		if !done {
-			sp.Rollback(context.WithoutCancel(ctx))
+		if done {
+			return
+		}
+		// A transaction that has ended has nothing left to undo.
+		if stuck := sp.Rollback(context.WithoutCancel(ctx)); stuck != nil && !errors.Is(stuck, driver.ErrClosed) && err != nil {
+			err = errors.Join(err, fmt.Errorf("consign: join: what it did could not be undone, roll the transaction back: %w", stuck))
 		}
 	}()
-	receipt, err := o.execute(ctx, tx, dtx, r, func(ctx context.Context) error { return fn(ctx, r) })
+	receipt, err = o.execute(ctx, tx, dtx, r, func(ctx context.Context) error { return fn(ctx, r) })
 	if err != nil {
 		return Receipt{}, err
 	}
@@ -227,17 +209,12 @@ func (o *Outbox[TX]) admit(a Admission, fn bool) (*Run, error) {
 	if o.authority == nil {
 		fs.add("authority", "is not configured; nothing stands in for it")
 	}
-	fs.text("operation.name", a.Operation.Name, 1, 128)
-	fs.entity("actor", a.Actor)
-	fs.entity("tenant", a.Tenant)
-	if a.Target != (Entity{}) {
-		fs.entity("target", a.Target)
-	}
-	fs.name("subject", a.Subject, 0, 128)
+	row, _ := a.bind(&fs)
+	row.ID = driver.NewID()
 	if err := fs.err("run"); err != nil {
 		return nil, err
 	}
-	return &Run{id: ID(driver.NewID()), admission: a, target: a.Target, keys: map[string]int{}}, nil
+	return &Run{id: ID(row.ID), admission: a, row: row, target: a.Target, keys: map[string]int{}}, nil
 }
 
 // execute is what Run and Join have in common.
@@ -246,17 +223,16 @@ func (o *Outbox[TX]) execute(ctx context.Context, tx TX, dtx driver.Tx, r *Run, 
 	if err := o.ready(ctx, dtx); err != nil {
 		return Receipt{}, failure("run", err)
 	}
-	row, err := r.opening()
-	if err != nil {
-		return Receipt{}, err
-	}
 	// The run is written before anything is read: a database with one writer
 	// refuses a transaction that reads first and writes later.
-	if err := dtx.OpenRun(ctx, row); err != nil {
+	if err := dtx.OpenRun(ctx, r.row); err != nil {
 		return Receipt{}, failure("run", err)
 	}
 	view := runView[TX]{in: func(ctx context.Context, fn func(TX) error) error { return o.bound.ViewIn(ctx, tx, fn) }}
 	if err := o.permit(ctx, view, r); err != nil {
+		return Receipt{}, err
+	}
+	if err := r.consume(ctx, dtx); err != nil {
 		return Receipt{}, err
 	}
 	if err := fn(ctx); err != nil {
@@ -270,7 +246,7 @@ func (o *Outbox[TX]) execute(ctx context.Context, tx TX, dtx driver.Tx, r *Run, 
 	if err != nil {
 		return Receipt{}, failure("run", fmt.Errorf("target after the operation: %w", err))
 	}
-	return r.seal(ctx, dtx, row, t)
+	return r.seal(ctx, dtx, t)
 }
 
 // permit asks the authority: who the actor is now, what the target is now, and
@@ -303,36 +279,18 @@ func (r *Run) close() {
 	r.closed = true
 }
 
-// opening is the run's row as far as it is known before anything is asked.
-func (r *Run) opening() (driver.Run, error) {
-	a := &r.admission
-	row := driver.Run{
-		ID: driver.ID(r.id), Operation: a.Operation.Name, Actor: a.Actor.String(), Tenant: a.Tenant.String(),
-		Target: a.Target.String(), Subject: a.Subject,
-	}
-	if a.Input != nil {
-		input, err := canon.Object(a.Input, canon.Limits{Bytes: 16 << 10, Depth: maxDepth})
-		if err != nil {
-			var fs faults
-			fs.addCanon("input", err)
-			return row, fs.err("run")
-		}
-		row.InputDigest = canon.Digest(input)
-	}
-	return row, nil
-}
-
 // seal writes all work of the run and completes its row.
-func (r *Run) seal(ctx context.Context, dtx driver.Tx, row driver.Run, t Target) (Receipt, error) {
+func (r *Run) seal(ctx context.Context, dtx driver.Tx, t Target) (Receipt, error) {
+	row := r.row
 	row.SecurityVersion = r.principal.SecurityVersion
 	row.Target, row.TargetVersion, row.Receipt = t.Entity.String(), t.Version, r.body
-	receipt := Receipt{Run: r.id, Target: t.Entity, Version: t.Version, Body: r.body, Work: make([]Ref, len(r.rows))}
+	row.Work = make([]driver.ID, len(r.rows))
 	for i := range r.rows {
 		n := &r.rows[i]
 		n.Run, n.Operation, n.Subject = row.ID, row.Operation, row.Subject
 		n.Actor, n.Tenant, n.SecurityVersion = row.Actor, row.Tenant, row.SecurityVersion
 		n.Target, n.TargetVersion = row.Target, row.TargetVersion
-		receipt.Work[i] = Ref{ID(n.Ref)}
+		row.Work[i] = n.Ref
 	}
 	if len(r.rows) > 0 {
 		if err := dtx.Insert(ctx, r.rows); err != nil {
@@ -342,5 +300,5 @@ func (r *Run) seal(ctx context.Context, dtx driver.Tx, row driver.Run, t Target)
 	if err := dtx.SealRun(ctx, row); err != nil {
 		return Receipt{}, failure("run", err)
 	}
-	return receipt, nil
+	return receiptOf(&row, t.Entity), nil
 }

@@ -13,12 +13,29 @@ import (
 
 // onDesk runs a test on every store with a desk of its own.
 func onDesk(t *testing.T, test func(t *testing.T, h *host, d *desk)) {
-	for name, open := range map[string]func(*testing.T, consign.Options) *host{
+	onDeskWith(t, consign.Options{}, test)
+}
+
+// onDeskWith is onDesk with more than an authority.
+func onDeskWith(t *testing.T, o consign.Options, test func(t *testing.T, h *host, d *desk)) {
+	onDesks(t, o, test, map[string]func(*testing.T, consign.Options) *host{
 		"postgres": onPostgres, "postgres-sql": onPostgresSQL, "sqlite": onSQLite,
-	} {
+	})
+}
+
+// onBothDesks is onDeskWith for long tables of cases in which the transactions of
+// the caller play no part: once on each database.
+func onBothDesks(t *testing.T, o consign.Options, test func(t *testing.T, h *host, d *desk)) {
+	onDesks(t, o, test, map[string]func(*testing.T, consign.Options) *host{"postgres": onPostgres, "sqlite": onSQLite})
+}
+
+func onDesks(t *testing.T, o consign.Options, test func(*testing.T, *host, *desk), stores map[string]func(*testing.T, consign.Options) *host) {
+	for name, open := range stores {
 		t.Run(name, func(t *testing.T) {
 			d := &desk{}
-			test(t, open(t, consign.Options{Authority: &deskOn[any]{desk: d}}), d)
+			o := o
+			o.Authority = &deskOn[any]{desk: d}
+			test(t, open(t, o), d)
 		})
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/consign-go/consign/internal/lifecycle"
 )
 
-// Attempt is what a channel gets to know about one attempt.
+// Attempt is what an effect or a channel gets to know about one attempt.
 type Attempt struct {
 	Ref        Ref
 	Key        string   // the delivery key: what the receiver deduplicates on
@@ -34,8 +34,9 @@ func (r Result) Success() bool { return r.Status == StatusSucceeded || r.Status 
 
 // Queue takes refs that are due, for workers that call [Outbox.Visit]. It may
 // lose, repeat and reorder them: a repeated visit finds nothing to do, a lost one
-// is found by the next scan. A scheduled recovery needs a persistent queue, or
-// [Outbox.Serve].
+// is found by the next scan. A scheduled recovery needs a queue that survives
+// restarts, or something that goes on scanning, or [Outbox.Serve]. [MemoryQueue] is
+// one inside this program.
 type Queue interface {
 	Push(ctx context.Context, refs []Ref) error
 }
@@ -45,7 +46,7 @@ type Queue interface {
 type Observation struct {
 	// Event is "claim", "start", "settle", "fence", "sweep", "error", or "listen":
 	// wake-ups of other programs are seen to arrive, or do so no longer (Err says
-	// why) and polling alone finds what they commit.
+	// why) and polling alone finds what they commit, until they arrive again.
 	Event    string
 	Kind     string        // the kind or channel; empty where several are meant
 	Ref      Ref           // zero where several are meant
@@ -75,10 +76,27 @@ func (o *Outbox[TX]) newEngine(opt *Options) *dispatch.Engine {
 			c.Served = append(c.Served, ch.served())
 		}
 	}
-	if opt.Observe != nil {
-		c.Observe = func(ob dispatch.Observation) { opt.Observe(observation(&ob)) }
+	for _, h := range opt.Handlers { // a copy each: the caller's list may change
+		c.Served = append(c.Served, o.served(&h))
 	}
+	c.Observe = opt.observer()
 	return dispatch.New(c)
+}
+
+// observer is who is told what the engine does; nil: nobody.
+func (o *Options) observer() func(dispatch.Observation) {
+	tell := o.Observe
+	if o.Logger != nil {
+		tell = logged(o.Logger)
+		if o.Observe != nil {
+			log := tell
+			tell = func(ob Observation) { log(ob); o.Observe(ob) }
+		}
+	}
+	if tell == nil {
+		return nil
+	}
+	return func(ob dispatch.Observation) { tell(observation(&ob)) }
 }
 
 func observation(ob *dispatch.Observation) Observation {
@@ -120,6 +138,15 @@ func (c *Channel) served() *dispatch.Served {
 // down, for which it takes up to 11 s more where an effect does not heed its
 // context or the database does not answer. It is the recommended host of delivery;
 // call it once, in any number of programs.
+//
+// A second signal should end the program at once, for whoever does not want to wait
+// for the grace period. That needs no help from Serve: a process may be killed at any
+// moment, and what was in flight is found when its lease ends. So let the first
+// signal end ctx and give the next one back its usual effect:
+//
+//	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+//	context.AfterFunc(ctx, stop)
+//	err := outbox.Serve(ctx)
 //
 // Before it begins it returns ErrSchema where the schema does not fit this program
 // and ErrClosed where the database is closed. Any other trouble with the database

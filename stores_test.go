@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -15,6 +16,7 @@ import (
 	_ "modernc.org/sqlite"
 
 	"github.com/consign-go/consign"
+	"github.com/consign-go/consign/approval"
 	"github.com/consign-go/consign/internal/pgtest"
 	"github.com/consign-go/consign/migrate"
 	"github.com/consign-go/consign/postgres"
@@ -38,6 +40,15 @@ type host struct {
 	count  func(t testing.TB, query string) int
 	text   func(t testing.TB, query string) string
 	store  migrate.Store
+	with   func(t testing.TB, o consign.Options) outbox // another program on the same database
+	inUse  func() int                                   // connections in use
+	look   func(ctx context.Context, v consign.View, fn func(tx *txn) error) error
+
+	approvals approvals
+	postgres  bool
+
+	// untilBlocked returns once a call on this database waits for a lock.
+	untilBlocked func(t testing.TB)
 }
 
 // outbox is consign.Outbox with its transaction type hidden in txn.
@@ -50,15 +61,38 @@ type outbox interface {
 	Drain(ctx context.Context, limit int) ([]consign.Result, error)
 	Scan(ctx context.Context, q consign.Queue, limit int) (int, error)
 	Wake(ctx context.Context) error
+	Receipt(ctx context.Context, run consign.ID, reader, tenant consign.Entity) (consign.Receipt, error)
 	Run(ctx context.Context, a consign.Admission, fn func(ctx context.Context, tx *txn, run *consign.Run) error) (consign.Receipt, error)
+}
+
+// approvals is approval.Approvals with its transaction type hidden in txn.
+type approvals interface {
+	ProposeNow(ctx context.Context, p approval.Proposal) (consign.ID, error)
+	Confirm(ctx context.Context, d approval.Decision) (approval.Approval, error)
+	Dismiss(ctx context.Context, d approval.Decision) (approval.Approval, error)
+	Find(ctx context.Context, id consign.ID) (approval.Approval, error)
+	Open(ctx context.Context, q approval.Query) ([]approval.Approval, approval.Cursor, error)
+}
+
+// until returns once a query counts n.
+func (h *host) until(t testing.TB, n int, query string) {
+	t.Helper()
+	for patience := time.Now().Add(time.Minute); h.count(t, query) != n; {
+		if time.Now().After(patience) {
+			t.Fatalf("in vain: %s", query)
+		}
+		time.Sleep(time.Millisecond) // asked again, not hoped for
+	}
 }
 
 // txn is a transaction of the host with the outbox's calls in it.
 type txn struct {
 	Exec       func(query string) error
+	Scan       func(query string, dst any) error
 	Enqueue    func(m consign.Message) (consign.Ref, error)
 	EnqueueAll func(ms []consign.Message) ([]consign.Ref, error)
 	Join       func(a consign.Admission, fn func(ctx context.Context, run *consign.Run) error) (consign.Receipt, error)
+	Propose    func(p approval.Proposal) (consign.ID, error)
 	Commit     func() error
 	Rollback   func() error
 }
@@ -83,6 +117,8 @@ type made[TX any] struct {
 	scan           func(ctx context.Context, tx TX, query string, dst any) error
 	commit, cancel func(ctx context.Context, tx TX) error
 	expand         func(query string) string
+	inUse          func() int
+	blocked        string // counts the calls that wait for a lock; empty: nobody can ask
 }
 
 func assemble[TX any, S interface {
@@ -94,29 +130,45 @@ func assemble[TX any, S interface {
 	if _, err := migrate.Up(ctx, store); err != nil {
 		t.Fatal(err)
 	}
-	if a, ok := o.Authority.(*deskOn[any]); ok {
-		o.Authority = &deskOn[TX]{desk: a.desk, scan: func(ctx context.Context, tx TX, query string, dst any) error {
-			return m.scan(ctx, tx, m.expand(query), dst)
-		}, exec: func(ctx context.Context, tx TX, query string) error { return m.exec(ctx, tx, m.expand(query)) }}
+	open := func(t testing.TB, o consign.Options) *consign.Outbox[TX] {
+		t.Helper()
+		if a, ok := o.Authority.(*deskOn[any]); ok {
+			o.Authority = &deskOn[TX]{desk: a.desk, scan: func(ctx context.Context, tx TX, query string, dst any) error {
+				return m.scan(ctx, tx, m.expand(query), dst)
+			}, exec: func(ctx context.Context, tx TX, query string) error { return m.exec(ctx, tx, m.expand(query)) }}
+		}
+		ob, err := consign.New(store, &o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return ob
 	}
-	ob, err := consign.New(store, &o)
+	ob := open(t, o)
+	ap, err := approval.New(store)
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := &host{store: store, outbox: hidden[TX]{ob, m}}
+	h := &host{store: store, outbox: hidden[TX]{ob, m}, inUse: m.inUse, approvals: ap}
+	h.with = func(t testing.TB, o consign.Options) outbox { t.Helper(); return hidden[TX]{open(t, o), m} }
+	h.look = func(ctx context.Context, v consign.View, fn func(*txn) error) error {
+		return consign.Read(ctx, v, func(tx TX) error { return fn(wrap(ctx, ob, m, tx)) })
+	}
 	h.begin = func(t testing.TB) *txn {
 		t.Helper()
 		tx, err := m.begin(ctx)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return wrap(ctx, ob, m, tx)
+		w := wrap(ctx, ob, m, tx)
+		w.Propose = func(p approval.Proposal) (consign.ID, error) { return ap.Propose(ctx, tx, p) }
+		return w
 	}
 	h.exec = func(t testing.TB, query string) {
 		t.Helper()
 		tx := h.begin(t)
 		for _, one := range strings.Split(query, ";\n") {
 			if err := tx.Exec(one); err != nil {
+				tx.Rollback() // or a pool of one has none left
 				t.Fatal(err)
 			}
 		}
@@ -137,6 +189,8 @@ func assemble[TX any, S interface {
 	}
 	h.count = func(t testing.TB, query string) (n int) { t.Helper(); read(t, query, &n); return n }
 	h.text = func(t testing.TB, query string) (s string) { t.Helper(); read(t, query, &s); return s }
+	h.postgres = m.blocked != ""
+	h.untilBlocked = func(t testing.TB) { t.Helper(); h.until(t, 1, m.blocked) }
 	h.exec(t, hostTables)
 	return h
 }
@@ -156,6 +210,7 @@ func (o hidden[TX]) Run(ctx context.Context, a consign.Admission, fn func(contex
 func wrap[TX any](ctx context.Context, ob *consign.Outbox[TX], m made[TX], tx TX) *txn {
 	return &txn{
 		Exec:       func(query string) error { return m.exec(ctx, tx, m.expand(query)) },
+		Scan:       func(query string, dst any) error { return m.scan(ctx, tx, m.expand(query), dst) },
 		Enqueue:    func(msg consign.Message) (consign.Ref, error) { return ob.Enqueue(ctx, tx, msg) },
 		EnqueueAll: func(ms []consign.Message) ([]consign.Ref, error) { return ob.EnqueueAll(ctx, tx, ms) },
 		Join: func(a consign.Admission, fn func(context.Context, *consign.Run) error) (consign.Receipt, error) {
@@ -180,12 +235,14 @@ func onPostgresSchema(t *testing.T, pool *pgxpool.Pool, schema string, o consign
 
 func onPool(pool *pgxpool.Pool, schema string) made[pgx.Tx] {
 	return made[pgx.Tx]{
-		begin:  pool.Begin,
-		exec:   func(ctx context.Context, tx pgx.Tx, q string) error { _, err := tx.Exec(ctx, q); return err },
-		scan:   func(ctx context.Context, tx pgx.Tx, q string, dst any) error { return tx.QueryRow(ctx, q).Scan(dst) },
-		commit: func(ctx context.Context, tx pgx.Tx) error { return tx.Commit(ctx) },
-		cancel: func(ctx context.Context, tx pgx.Tx) error { return tx.Rollback(ctx) },
-		expand: inSchema(schema),
+		begin:   pool.Begin,
+		exec:    func(ctx context.Context, tx pgx.Tx, q string) error { _, err := tx.Exec(ctx, q); return err },
+		scan:    func(ctx context.Context, tx pgx.Tx, q string, dst any) error { return tx.QueryRow(ctx, q).Scan(dst) },
+		commit:  func(ctx context.Context, tx pgx.Tx) error { return tx.Commit(ctx) },
+		cancel:  func(ctx context.Context, tx pgx.Tx) error { return tx.Rollback(ctx) },
+		expand:  inSchema(schema),
+		blocked: blockedIn(schema),
+		inUse:   func() int { return int(pool.Stat().AcquiredConns()) },
 	}
 }
 
@@ -197,7 +254,14 @@ func onPostgresSQL(t *testing.T, o consign.Options) *host {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return assemble(t, store, o, onDatabaseSQL(db, inSchema(schema)))
+	m := onDatabaseSQL(db, inSchema(schema))
+	m.blocked = blockedIn(schema)
+	return assemble(t, store, o, m)
+}
+
+// blockedIn counts the sessions in a schema that wait for a lock.
+func blockedIn(schema string) string {
+	return `SELECT count(*) FROM pg_stat_activity WHERE cardinality(pg_blocking_pids(pid)) > 0 AND query LIKE '%"` + schema + `"%'`
 }
 
 func openStdlib(t *testing.T, pool *pgxpool.Pool) *sql.DB {
@@ -251,5 +315,6 @@ func onDatabaseSQL(db *sql.DB, expand func(string) string) made[*sql.Tx] {
 		commit: func(_ context.Context, tx *sql.Tx) error { return tx.Commit() },
 		cancel: func(_ context.Context, tx *sql.Tx) error { return tx.Rollback() },
 		expand: expand,
+		inUse:  func() int { return db.Stats().InUse },
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/consign-go/consign/internal/canon"
 	"github.com/consign-go/consign/internal/driver"
 	"github.com/consign-go/consign/internal/lifecycle"
+	"github.com/consign-go/consign/internal/rules"
 )
 
 // RecordPolicy says which version of the target a delivery accepts.
@@ -29,6 +30,28 @@ const (
 // enqueued under the old one is not delivered under the new one, so changing what
 // a handler means takes a deliberate new Version. The fingerprint does not look
 // into code.
+//
+// The input's fields are checked when it is enqueued, by the rules of a struct tag
+// named consign, separated by commas:
+//
+//	Ticket string   `json:"ticket" consign:"required,maxlen=150"`
+//	State  string   `json:"state" consign:"enum=open|closed"`
+//	Score  int      `json:"score" consign:"min=1,max=5"`
+//	Note   *string  `json:"note" consign:"nullable,maxlen=500"`
+//	Labels []string `json:"labels,omitempty" consign:"maxlen=10"`
+//
+// required asks for a member that is there and, where it is a text, list or map,
+// not empty. A nil pointer, slice, map or interface is refused unless it is
+// nullable, or left out by omitempty or omitzero. min and max are the range of a
+// number; minlen and maxlen the length of a text in characters, or of a list or
+// map in entries; enum the only values of a text or integer. All limits are
+// inclusive. Members that are left out are checked for required only. Structs
+// inside the input are checked by their own tags. The rules are part of the
+// fingerprint.
+//
+// A method Validate() error of T or *T checks across fields. To name fields it
+// returns a [Fault], several joined by errors.Join, or an [*Error] with Faults;
+// what it returns must not quote the input.
 type Work[T any] struct {
 	// Kind is the stable name: 1 to 128 bytes of printable ASCII.
 	Kind string
@@ -42,7 +65,10 @@ type Work[T any] struct {
 	Idempotent bool
 
 	// Lease is how long a claim holds: longer than Timeout plus the settle margin
-	// of 10 s, at most 24 h. Default: 60 s.
+	// of 10 s, at most 24 h. What it has beyond the two is the time from the claim to
+	// the start, in which the authority is asked and the handler prepares: work that
+	// is started later than that is given back unsent, so leave seconds of it, more
+	// where the database is slow under load. Default: 60 s.
 	Lease time.Duration
 
 	// Timeout is what the effect may take. Default: 30 s.
@@ -57,6 +83,19 @@ type Work[T any] struct {
 
 	// Record is the policy for the target's version. Default: Exact.
 	Record RecordPolicy
+
+	// Backoff is when an attempt that may be repeated is. Default: after 10 s, then
+	// twice as long each time, up to 1 h.
+	Backoff Backoff
+
+	// Upgrade reads input that was stored under an older Version, the key, and
+	// returns it as today's; it is checked like input that is enqueued. Pending work
+	// of such a version is then delivered under this contract's record policy and
+	// schedule; its attempts, lease, timeout and deadline stay what they were. An
+	// error parks that one piece of work for review. It is no part of the
+	// fingerprint. Default: none, and older versions wait for a program that
+	// serves them, or for review.
+	Upgrade map[string]func(old []byte) (T, error)
 }
 
 const payloadLimit = 4096
@@ -65,66 +104,95 @@ const payloadLimit = 4096
 type kind struct {
 	name, version string
 	contract      lifecycle.Contract
+	record        RecordPolicy
+	backoff       Backoff
+	rules         *rules.Set
 	fingerprint   [32]byte
-	err           error
+	faults        faults // of fields that begin with "work."
 }
 
-var kinds sync.Map // Work[T] value -> *kind
+// kindKey is everything of a Work that decides its kind.
+type kindKey struct {
+	input          reflect.Type
+	kind, version  string
+	idempotent     bool
+	lease, timeout time.Duration
+	attempts       int
+	age            time.Duration
+	record         RecordPolicy
+	backoff        Backoff
+}
 
-// kind returns the checked contract, computed once per value.
-func (w Work[T]) kind() *kind {
-	if k, ok := kinds.Load(w); ok {
+var kinds sync.Map // kindKey -> *kind
+
+// compiled returns the checked contract, computed once per value.
+func (w *Work[T]) compiled() *kind {
+	key := kindKey{
+		reflect.TypeFor[T](), w.Kind, w.Version, w.Idempotent, w.Lease, w.Timeout, w.MaxAttempts, w.MaxAge, w.Record, w.Backoff,
+	}
+	if k, ok := kinds.Load(key); ok {
 		return k.(*kind)
 	}
-	k, _ := kinds.LoadOrStore(w, w.compile())
+	k, _ := kinds.LoadOrStore(key, key.compile())
 	return k.(*kind)
 }
 
-func (w Work[T]) compile() *kind {
+// filled returns the contract with its defaults.
+func (w kindKey) filled() kindKey {
 	set := func(d *time.Duration, v time.Duration) {
 		if *d == 0 {
 			*d = v
 		}
 	}
-	if w.Version == "" {
-		w.Version = "1"
+	if w.version == "" {
+		w.version = "1"
 	}
-	if w.MaxAttempts == 0 {
-		w.MaxAttempts = 3
+	if w.attempts == 0 {
+		w.attempts = 3
 	}
-	set(&w.Lease, 60*time.Second)
-	set(&w.Timeout, 30*time.Second)
-	set(&w.MaxAge, 24*time.Hour)
-	k := &kind{name: w.Kind, version: w.Version, contract: lifecycle.Contract{
-		Retry: lifecycle.Schedule, Idempotent: w.Idempotent, MaxAttempts: w.MaxAttempts,
-		Lease: w.Lease, Timeout: w.Timeout, MaxAge: w.MaxAge,
+	set(&w.lease, 60*time.Second)
+	set(&w.timeout, 30*time.Second)
+	set(&w.age, 24*time.Hour)
+	w.backoff = w.backoff.filled()
+	return w
+}
+
+func (w kindKey) compile() *kind {
+	w = w.filled()
+	k := &kind{name: w.kind, version: w.version, record: w.record, backoff: w.backoff, contract: lifecycle.Contract{
+		Retry: lifecycle.Schedule, Idempotent: w.idempotent, MaxAttempts: w.attempts,
+		Lease: w.lease, Timeout: w.timeout, MaxAge: w.age,
 	}}
-	var fs faults
-	fs.text("work.kind", w.Kind, 1, 128)
-	fs.text("work.version", w.Version, 1, 128)
-	if w.Record != Exact && w.Record != Current {
+	fs := &k.faults
+	fs.text("work.kind", w.kind, 1, 128)
+	fs.text("work.version", w.version, 1, 128)
+	if w.record != Exact && w.record != Current {
 		fs.add("work.record", "is neither Exact nor Current")
 	}
-	typ := reflect.TypeFor[T]()
-	if typ.Kind() != reflect.Struct {
-		fs.add("work.input", "is "+typ.String()+", want a struct")
+	w.backoff.check(fs, "work.backoff")
+	if w.input.Kind() != reflect.Struct {
+		fs.add("work.input", "is "+w.input.String()+", want a struct")
 	}
-	if err := canon.Check(typ); err != nil {
+	if err := canon.Check(w.input); err != nil {
 		fs.addCanon("work.input", err)
 	}
-	checkTimes(&fs, "work", k.contract, w.Timeout)
-	if k.err = fs.err("work"); k.err != nil {
+	var err error
+	if k.rules, err = rules.Compile(w.input); err != nil {
+		fs.addCanon("work.input", err)
+	}
+	checkTimes(fs, "work", k.contract, w.timeout)
+	if len(*fs) > 0 {
 		return k
 	}
 	form, err := canon.Object(map[string]any{
-		"kind": w.Kind, "version": w.Version, "idempotent": w.Idempotent, "record": int(w.Record),
-		"lease_ms": w.Lease.Milliseconds(), "timeout_ms": w.Timeout.Milliseconds(),
-		"max_attempts": w.MaxAttempts, "max_age_ms": w.MaxAge.Milliseconds(),
-		"input": shape(typ, nil),
+		"kind": w.kind, "version": w.version, "idempotent": w.idempotent, "record": int(w.record),
+		"lease_ms": w.lease.Milliseconds(), "timeout_ms": w.timeout.Milliseconds(),
+		"max_attempts": w.attempts, "max_age_ms": w.age.Milliseconds(),
+		"backoff_ms": []any{w.backoff.First.Milliseconds(), w.backoff.Max.Milliseconds()}, "backoff_factor": w.backoff.Factor,
+		"input": shape(w.input, nil),
 	}, canon.Limits{})
 	if err != nil {
 		fs.addCanon("work", err)
-		k.err = fs.err("work")
 		return k
 	}
 	k.fingerprint = canon.Digest(form)
@@ -132,7 +200,8 @@ func (w Work[T]) compile() *kind {
 }
 
 // shape writes down a type as the fingerprint sees it: field names as they are
-// stored, and what values they take. A type that contains itself is named.
+// stored, their rules, and what values they take. A type that contains itself is
+// named.
 func shape(t reflect.Type, above []reflect.Type) string {
 	for _, a := range above {
 		if a == t {
@@ -160,7 +229,8 @@ func shape(t reflect.Type, above []reflect.Type) string {
 			if !f.IsExported() && !f.Anonymous {
 				continue
 			}
-			b.WriteString(f.Name + " " + strconv.Quote(f.Tag.Get("json")) + " " + shape(f.Type, above) + ";")
+			b.WriteString(f.Name + " " + strconv.Quote(f.Tag.Get("json")) + " " + strconv.Quote(f.Tag.Get(rules.Tag)) +
+				" " + shape(f.Type, above) + ";")
 		}
 		b.WriteString("}")
 		return b.String()
@@ -179,15 +249,16 @@ func shape(t reflect.Type, above []reflect.Type) string {
 // function has returned.
 func (w Work[T]) Enqueue(run *Run, key string, in T) (Ref, error) {
 	const op = "enqueue"
-	k := w.kind()
-	if k.err != nil {
-		return Ref{}, k.err
+	k := w.compiled()
+	if err := k.faults.err("work"); err != nil {
+		return Ref{}, err
 	}
 	var fs faults
 	if run == nil || run.keys == nil {
 		fs.add("run", "is not one that Run or Join handed out")
 	}
 	fs.text("key", key, 1, 128)
+	k.check(&fs, "input", &in)
 	payload, err := canon.Object(in, canon.Limits{Bytes: payloadLimit, Depth: maxDepth})
 	if err != nil {
 		fs.addCanon("input", err)

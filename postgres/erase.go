@@ -45,12 +45,16 @@ attempts AS (
 UPDATE {s}resolution SET evidence = NULL WHERE ref = ANY ($1::uuid[]) AND evidence IS NOT NULL`
 
 // forgetPeopleSQL removes the content of runs and approvals; that they took place
-// stays on record.
+// stays on record. The time of an approval that was not consumed is over: without
+// its target it would fit a run that creates one.
 const forgetPeopleSQL = `
 WITH runs AS (
     UPDATE {s}run SET subject = NULL, receipt = NULL WHERE subject = ANY ($1::text[])
 )
-UPDATE {s}approval SET subject = NULL, target = NULL WHERE subject = ANY ($1::text[])`
+UPDATE {s}approval
+SET subject = NULL, target = NULL, input = NULL, reason = NULL, decision = NULL,
+    expires_at = CASE WHEN status IN (0, 1) THEN LEAST(expires_at, clock_timestamp()) ELSE expires_at END
+WHERE subject = ANY ($1::text[])`
 
 // eraseBatch is how many deliveries one statement of an erasure writes.
 const eraseBatch = 1000

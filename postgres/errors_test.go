@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -157,6 +158,8 @@ func TestErrorsOfTheContract(t *testing.T) {
 			"insert given": tx.Insert(t.Context(), []driver.New{given}),
 			"open run":     tx.OpenRun(t.Context(), driver.Run{ID: driver.NewID()}),
 			"seal run":     tx.SealRun(t.Context(), driver.Run{ID: driver.NewID()}),
+			"propose":      tx.Propose(t.Context(), driver.Approval{}, time.Hour),
+			"consume":      tx.Consume(t.Context(), driver.NewID(), driver.NewID()),
 			"savepoint":    savepoint,
 			"schema":       schema,
 			"commit":       tx.Commit(t.Context()),

@@ -43,6 +43,17 @@ SELECT ref, due, CASE WHEN work THEN '%[2]s' ELSE 'm:mail' END, CASE WHEN work T
        60000, 10000, 8, 86400000, 2, true, due, now()
 FROM made`
 
+// fillApprovals makes approvals: nearly all of them open and forgotten since.
+const fillApprovals = `
+WITH made AS (
+    INSERT INTO {s}approval (id, created_at, expires_at, operation, actor, tenant, input_digest, proposer, subject)
+    SELECT gen_random_uuid(), now(), now() + CASE WHEN n > 30000 THEN interval '1 hour' ELSE -interval '1 hour' END, 'op', 'a',
+           CASE n % 10 WHEN 0 THEN 't' ELSE 'u' END, sha256(n::text::bytea), 'p', 'subject ' || n / 100
+    FROM generate_series(1, 30300) n
+)
+INSERT INTO {s}run (id, created_at, operation, actor, tenant, subject)
+SELECT gen_random_uuid(), now(), 'op', 'a', 't', 'subject ' || n / 100 FROM generate_series(1, 30000) n`
+
 // fillEnded makes ended deliveries: mostly delivered messages, and of each other
 // end some thousands, with the log of an attempt.
 const fillEnded = `
@@ -155,14 +166,24 @@ func (d *database) plans(t *testing.T, s *stage) []plan {
 		{"prune", d.q.prune, []any{s.refs}, few, many, false},
 		{"lock subjects", d.q.lockSubjects, []any{texts{"subject 1", "old subject 1"}}, few, many, false},
 		{"forget", d.q.forget, []any{s.refs}, few, many, false},
-		{"forget people", d.q.forgets, []any{texts{"subject 1"}}, few, few, false},
+		{"forget people", d.q.forgets, []any{texts{"subject 1"}}, few, many, false},
 		{"stored", d.q.stored, []any{s.refs}, few, many, false},
 		{"unwrite", d.q.unwrite, []any{s.refs, s.refs}, few, many, false},
 		{"register", d.q.register, []any{uuid(run), "worker"}, few, few, false},
 		{"unregister", d.q.unregister, []any{uuid(run)}, few, few, false},
 		{"insert", d.q.insert, insertArgs(rows), few, many, true},
 		{"insert given", d.q.insertGiven, insertArgs(rows), few, many, true},
-		{"open run", d.q.openRun, []any{uuid(run), nil, "op", "a", "t", nil, nil, nil}, few, few, true},
+		{"run", d.q.loadRun, []any{uuid(run)}, few, few, false},
+		{"approval", d.q.approval, []any{uuid(run)}, few, few, false},
+		{"open approvals", d.q.undecided, []any{"t", "-infinity", driver.ID{}.String(), int64(planBatch)}, few, many, false},
+		{"open run", d.q.openRun, []any{uuid(run), "op", "a", "t", nil, nil, nil}, few, few, true},
+		{"seal run", d.q.sealRun, []any{uuid(run), "1", "t", "2", nil, nil}, few, few, true},
+		{"propose", d.q.propose, []any{
+			uuid(run), int64(1), "op", "a", "t", nil, nil, nil, make([]byte, 32), "p", nil, false,
+		}, few, few, true},
+		{"lock approval", d.q.lockApproval, []any{uuid(run)}, few, few, true},
+		{"decide", d.q.decide, []any{uuid(run), int64(1), "b", nil, "confirm"}, few, few, true},
+		{"consume", d.q.consume, []any{uuid(run), uuid(run)}, few, few, true},
 	}
 }
 
@@ -171,11 +192,11 @@ func (d *database) plans(t *testing.T, s *stage) []plan {
 // more than it was asked for.
 func TestPlans(t *testing.T) {
 	d := open(t, connections(2))
-	for _, table := range []string{"intent", "delivery", "attempt", "run", "resolution"} {
+	for _, table := range []string{"intent", "delivery", "attempt", "run", "resolution", "approval"} {
 		d.exec(t, "ALTER TABLE {s}"+table+" SET (autovacuum_enabled = off)")
 	}
 	analyze := func() {
-		for _, table := range []string{"intent", "delivery", "attempt", "run", "resolution"} {
+		for _, table := range []string{"intent", "delivery", "attempt", "run", "resolution", "approval"} {
 			d.exec(t, "ANALYZE {s}"+table)
 		}
 	}
@@ -188,6 +209,7 @@ func TestPlans(t *testing.T) {
 
 	analyze()
 	p.check(&stage{name: "empty"})
+	d.exec(t, fillApprovals)
 	d.exec(t, fmt.Sprintf(fillOpen, 20_000, planRoute))
 	open := d.stage(t, "20,000 open, statistics of empty tables")
 	p.check(open)
@@ -352,7 +374,7 @@ type node struct {
 }
 
 // small tables have a handful of rows, whatever a program does.
-var handful = []string{"program", "program_route", "setting", "pause", "approval"}
+var handful = []string{"program", "program_route", "setting", "pause"}
 
 // faults is what is wrong with a plan, from this node down.
 func (n *node) faults(c *plan) []string {
@@ -363,7 +385,9 @@ func (n *node) faults(c *plan) []string {
 	}
 	switch n.Type {
 	case "Seq Scan":
-		if !slices.Contains(handful, n.Relation) {
+		// Nothing is pinned in a caller's transaction, so an empty table may be
+		// looked through there.
+		if !slices.Contains(handful, n.Relation) && !(c.unaided && n.Rows+n.Filtered == 0) {
 			bad("a scan of the whole table")
 		}
 	case "Hash Join", "Merge Join", "Bitmap Heap Scan", "Gather":

@@ -45,6 +45,36 @@ func (e *engine) Load(ctx context.Context, refs []driver.ID) ([]driver.Record, e
 	return records, nil
 }
 
+// loadRunSQL reads a run by primary key.
+const loadRunSQL = `
+SELECT operation, actor, tenant, security_version, target, target_version, subject, input_digest, approval_id, receipt, work,
+       created_at, sealed_at
+FROM {s}run
+WHERE id = $1::uuid AND sealed_at IS NOT NULL`
+
+// Run returns a run that was sealed.
+func (e *engine) Run(ctx context.Context, run driver.ID) (driver.Run, bool, error) {
+	var r driver.Run
+	found := false
+	err := e.read(ctx, "run", e.q.loadRun, []any{uuid(run)}, func(rows pgx.Rows) error {
+		r.ID, found = run, true
+		var receipt string
+		var work []byte
+		err := rows.Scan(&r.Operation, &r.Actor, &r.Tenant, &r.SecurityVersion, &r.Target, &r.TargetVersion,
+			(*words[string])(&r.Subject), (*hash)(&r.InputDigest), (*id)(&r.Approval), (*words[string])(&receipt), &work,
+			(*instant)(&r.CreatedAt), (*instant)(&r.SealedAt))
+		if receipt != "" {
+			r.Receipt = []byte(receipt)
+		}
+		r.ReadWork(work)
+		return err
+	})
+	if err != nil {
+		return driver.Run{}, false, err
+	}
+	return r, found, nil
+}
+
 // Now reads the database clock.
 func (e *engine) Now(ctx context.Context) (time.Time, error) {
 	var now time.Time

@@ -9,7 +9,9 @@ type statements struct {
 	overdue, routes, lockEnded, prune           string
 	waiting                                     string
 	insert, insertGiven, stored, unwrite        string
-	openRun, sealRun                            string
+	openRun, sealRun, loadRun                   string
+	propose, lockApproval, decide, consume      string
+	approval, undecided                         string
 	migrations, listed                          string
 	register, serves, unregister, serving       string
 }
@@ -40,6 +42,13 @@ func (e *engine) statements() statements {
 		unwrite:      e.expand(unwriteSQL),
 		openRun:      e.expand(openRunSQL),
 		sealRun:      e.expand(sealRunSQL),
+		loadRun:      e.expand(loadRunSQL),
+		propose:      e.expand(proposeSQL),
+		lockApproval: e.expand(lockApprovalSQL),
+		decide:       e.expand(decideSQL),
+		consume:      e.expand(consumeSQL),
+		approval:     e.expand(approvalSQL),
+		undecided:    e.expand(openApprovalsSQL),
 		migrations:   e.expand(migrationsSQL),
 		listed:       e.expand(listedSQL),
 		register:     e.expand(registerSQL),

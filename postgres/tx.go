@@ -64,13 +64,13 @@ func (t *transaction) Schema(ctx context.Context) (driver.Schema, error) {
 
 // openRunSQL writes a run as far as it is known before anything was asked.
 const openRunSQL = `
-INSERT INTO {s}run (id, created_at, approval_id, operation, actor, tenant, target, subject, input_digest)
-VALUES ($1::uuid, clock_timestamp(), $2::uuid, $3::text, $4::text, $5::text, $6::text, $7::text, $8::bytea)`
+INSERT INTO {s}run (id, created_at, operation, actor, tenant, target, subject, input_digest)
+VALUES ($1::uuid, clock_timestamp(), $2::text, $3::text, $4::text, $5::text, $6::text, $7::bytea)`
 
 // OpenRun writes the run, unsealed.
 func (t *transaction) OpenRun(ctx context.Context, r driver.Run) error {
 	return clean("open run", t.on.exec(ctx, t.e.q.openRun, []any{
-		uuid(r.ID), uuid(r.Approval), r.Operation, r.Actor, r.Tenant, text(r.Target), text(r.Subject), digest(r.InputDigest),
+		uuid(r.ID), r.Operation, r.Actor, r.Tenant, text(r.Target), text(r.Subject), digest(r.InputDigest),
 	}))
 }
 
@@ -79,18 +79,18 @@ const sealRunSQL = `
 WITH sealed AS (
     UPDATE {s}run
     SET sealed_at = clock_timestamp(), security_version = $2::text, target = $3::text, target_version = $4::text,
-        receipt = $5::text
+        receipt = $5::text, work = $6::bytea
     WHERE id = $1::uuid AND sealed_at IS NULL
-    RETURNING id, actor, sealed_at
+    RETURNING id, actor, sealed_at, approval_id
 )
-INSERT INTO {s}audit (at, made_by, action, run_id)
-SELECT sealed_at, actor, 'run', id FROM sealed
+INSERT INTO {s}audit (at, made_by, action, run_id, approval_id)
+SELECT sealed_at, actor, 'run', id, approval_id FROM sealed
 RETURNING run_id`
 
 // SealRun completes a run.
 func (t *transaction) SealRun(ctx context.Context, r driver.Run) error {
 	sealed := false
-	args := []any{uuid(r.ID), r.SecurityVersion, r.Target, r.TargetVersion, text(string(r.Receipt))}
+	args := []any{uuid(r.ID), r.SecurityVersion, r.Target, r.TargetVersion, text(string(r.Receipt)), r.WorkBytes()}
 	err := t.on.query(ctx, t.e.q.sealRun, args, func(scanFunc) error {
 		sealed = true
 		return nil

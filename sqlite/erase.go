@@ -17,8 +17,14 @@ CROSS JOIN {s}delivery d INDEXED BY sqlite_autoindex_{s}delivery_1 ON d.ref = i.
 WHERE i.subject = ?2`
 
 const (
-	forgetRunsSQL      = `UPDATE {s}run INDEXED BY {i}run_subject SET subject = NULL, receipt = NULL WHERE subject = ?`
-	forgetApprovalsSQL = `UPDATE {s}approval INDEXED BY {i}approval_subject SET subject = NULL, target = NULL WHERE subject = ?`
+	forgetRunsSQL = `UPDATE {s}run INDEXED BY {i}run_subject SET subject = NULL, receipt = NULL WHERE subject = ?`
+
+	// The time of an approval that was not consumed is over: without its target it
+	// would fit a run that creates one.
+	forgetApprovalsSQL = `UPDATE {s}approval INDEXED BY {i}approval_subject
+SET subject = NULL, target = NULL, input = NULL, reason = NULL, decision = NULL,
+    expires_at = CASE WHEN status < 2 THEN min(expires_at, {now}) ELSE expires_at END
+WHERE subject = ?`
 )
 
 // Erase removes the content of what belongs to subjects and leaves tombstones. That

@@ -19,7 +19,8 @@ const (
 	codeReadOnly   = 8
 	codeFull       = 13
 	codeConstraint = 19
-	codeSnapshot   = codeBusy | 2<<8 // another connection has written since this transaction first read
+	codeTrigger    = codeConstraint | 7<<8 // a trigger called RAISE
+	codeSnapshot   = codeBusy | 2<<8       // another connection has written since this transaction first read
 )
 
 // resultCode finds SQLite's result code in err, the extended one where the driver
@@ -92,8 +93,19 @@ func (b *busyError) Error() string {
 
 func (b *busyError) Unwrap() error { return b.err }
 
+// triggerError stands for the words of somebody's trigger, which may quote the row
+// that it refuses.
+type triggerError struct{}
+
+func (triggerError) Error() string {
+	return fmt.Sprintf("a trigger of the database refused the write (%d)", codeTrigger)
+}
+
+func (triggerError) Code() int { return codeTrigger }
+
 // fault says which call failed and translates what callers branch on. SQLite names
-// tables, columns and constraints in its errors, never a value.
+// tables, columns and constraints in its errors, never a value; a trigger says what
+// it likes.
 func (e *engine) fault(op string, err error) error {
 	if err == nil {
 		return nil
@@ -105,6 +117,8 @@ func (e *engine) fault(op string, err error) error {
 		errors.As(err, &conflict), errors.Is(err, driver.ErrUnconfirmed):
 	case errors.Is(err, sql.ErrTxDone), errors.Is(err, sql.ErrConnDone), text == "sql: database is closed":
 		err = driver.ErrClosed
+	case resultCode(err) == codeTrigger && !strings.Contains(text, "consign: rows of "+e.prefix):
+		err = triggerError{}
 	case missesTable(err):
 		err = fmt.Errorf("%w: %w", driver.ErrNoSchema, err)
 	case strings.Contains(text, "UNIQUE constraint failed: "+e.prefix+"intent.run_id"):

@@ -155,27 +155,29 @@ func deliveryArgs(n *driver.New, now int64) []any {
 }
 
 const openRunSQL = `INSERT INTO {s}run
-    (id, created_at, approval_id, operation, actor, tenant, security_version, target, target_version, subject, input_digest, receipt)
-VALUES (?, {now}, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+    (id, created_at, operation, actor, tenant, target, subject, input_digest)
+VALUES (?, {now}, ?, ?, ?, ?, ?, ?)`
 
 // OpenRun writes the run, unsealed.
 func (t *tx) OpenRun(ctx context.Context, r driver.Run) error {
 	return t.within(ctx, "open run", func(s *session) error {
-		_, err := s.exec(ctx, openRunSQL, r.ID[:], blob(r.Approval), r.Operation, r.Actor, r.Tenant, orNull(r.SecurityVersion),
-			orNull(r.Target), orNull(r.TargetVersion), orNull(r.Subject), hash(r.InputDigest), orNull(string(r.Receipt)))
+		_, err := s.exec(ctx, openRunSQL, r.ID[:], r.Operation, r.Actor, r.Tenant, orNull(r.Target), orNull(r.Subject),
+			hash(r.InputDigest))
 		return err
 	})
 }
 
-const sealRunSQL = `UPDATE {s}run SET security_version = ?, target = ?, target_version = ?, receipt = ?, sealed_at = {now}
+const sealRunSQL = `UPDATE {s}run SET security_version = ?, target = ?, target_version = ?, receipt = ?, work = ?, sealed_at = {now}
 WHERE id = ? AND sealed_at IS NULL`
 
-const auditRunSQL = `INSERT INTO {s}audit (at, made_by, action, run_id) SELECT sealed_at, actor, 'run', id FROM {s}run WHERE id = ?`
+const auditRunSQL = `INSERT INTO {s}audit (at, made_by, action, run_id, approval_id)
+SELECT sealed_at, actor, 'run', id, approval_id FROM {s}run WHERE id = ?`
 
 // SealRun completes a run that is open.
 func (t *tx) SealRun(ctx context.Context, r driver.Run) error {
 	return t.within(ctx, "seal run", func(s *session) error {
-		n, err := s.exec(ctx, sealRunSQL, r.SecurityVersion, r.Target, r.TargetVersion, orNull(string(r.Receipt)), r.ID[:])
+		n, err := s.exec(ctx, sealRunSQL, r.SecurityVersion, r.Target, r.TargetVersion, orNull(string(r.Receipt)),
+			r.WorkBytes(), r.ID[:])
 		if err != nil {
 			return err
 		}

@@ -94,6 +94,7 @@ var hot = map[string]string{
 	"<= (?5, ?6, ?7)":                                                                                                      "SEARCH d USING INDEX consign_delivery_due ((route,due_at,ref)>(?,?,?) AND (route,due_at,ref)<(?,?,?))",
 	"consign_delivery_terminal":                                                                                            "SEARCH d USING INDEX consign_delivery_terminal (profile=? AND terminal=? AND created_at<?)",
 	"consign_intent i INDEXED BY consign_intent_":                                                                          "SEARCH i USING INDEX consign_intent_subject (subject=?)",
+	"FROM consign_approval a INDEXED BY consign_approval_open":                                                             "SEARCH a USING INDEX consign_approval_open ((expires_at,id)>(?,?))",
 	"d.route >= 'm:'":                                                                                                      "SEARCH d USING INDEX consign_delivery_due (route>? AND route<?)",
 	"WITH RECURSIVE r(route)":                                                                                              "SEARCH d USING COVERING INDEX consign_delivery_due (route>?)",
 }

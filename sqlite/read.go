@@ -105,3 +105,33 @@ func (e *engine) Routes(ctx context.Context) ([]driver.Route, error) {
 	}
 	return routes, nil
 }
+
+const runSQL = `SELECT operation, actor, tenant, security_version, target, target_version, subject, input_digest, approval_id,
+    receipt, work, created_at, sealed_at
+FROM {s}run INDEXED BY sqlite_autoindex_{s}run_1 WHERE id = ? AND sealed_at IS NOT NULL`
+
+// Run returns a run that was sealed.
+func (e *engine) Run(ctx context.Context, id driver.ID) (driver.Run, bool, error) {
+	var r driver.Run
+	found := false
+	err := e.read(ctx, "run", func(ctx context.Context, s *session) error {
+		return s.query(ctx, runSQL, []any{id[:]}, 13, func(v []any) (bool, error) {
+			found = true
+			r = driver.Run{
+				ID: id, Operation: text(v[0]), Actor: text(v[1]), Tenant: text(v[2]), SecurityVersion: text(v[3]),
+				Target: text(v[4]), TargetVersion: text(v[5]), Subject: text(v[6]), InputDigest: bytes32(v[7]),
+				Approval: bytes16(v[8]), CreatedAt: instant(v[11]), SealedAt: instant(v[12]),
+			}
+			if v[9] != nil {
+				r.Receipt = []byte(text(v[9]))
+			}
+			work, _ := v[10].([]byte)
+			r.ReadWork(work)
+			return false, nil
+		})
+	})
+	if err != nil {
+		return driver.Run{}, false, err
+	}
+	return r, found, nil
+}

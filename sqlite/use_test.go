@@ -141,9 +141,25 @@ func useEverything(t testing.TB, b driver.Bound[*sql.Tx]) {
 	ok(err)
 	run := driver.Run{ID: driver.NewID(), Operation: "triage", Actor: "staff:7", Tenant: "tenant:1", Subject: "customer:1"}
 	ok(tx.OpenRun(ctx, run))
+	approval := driver.Approval{
+		ID: driver.NewID(), Operation: "triage", Actor: "staff:7", Tenant: "tenant:1", Target: "ticket:1", Subject: "customer:1",
+		InputDigest: sha256.Sum256([]byte("{}")), Proposer: "agent:1",
+	}
+	ok(tx.Propose(ctx, approval, time.Hour))
+	_, _, err = tx.LockApproval(ctx, approval.ID)
+	ok(err)
+	_, err = tx.Decide(ctx, driver.Decision{Approval: approval.ID, Status: driver.ApprovalConfirmed, By: "staff:8"})
+	ok(err)
+	ok(tx.Consume(ctx, approval.ID, run.ID))
 	run.SecurityVersion, run.Target, run.TargetVersion = "1", "ticket:1", "2"
 	ok(tx.SealRun(ctx, run))
 	ok(tx.Commit(ctx))
+	_, _, err = b.Run(ctx, run.ID)
+	ok(err)
+	_, _, err = b.Approval(ctx, approval.ID)
+	ok(err)
+	_, err = b.OpenApprovals(ctx, driver.OpenApprovals{Tenant: "tenant:1", Limit: 3})
+	ok(err)
 
 	r := asking(100)
 	_, err = b.Due(ctx, r)

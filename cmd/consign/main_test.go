@@ -15,7 +15,7 @@ func TestDemoHoldsItsPromisesAndLeavesNothing(t *testing.T) {
 	if code := run(t.Context(), []string{"demo"}, &out, &errOut); code != 0 || errOut.Len() > 0 {
 		t.Fatalf("exit code %d\n%s%s", code, &out, &errOut)
 	}
-	if n := strings.Count(out.String(), "   ok: "); n != 6 || !strings.Contains(out.String(), "All 6 promises") {
+	if n := strings.Count(out.String(), "   ok: "); n != 8 || !strings.Contains(out.String(), "All 8 promises") {
 		t.Errorf("%d promises were shown:\n%s", n, &out)
 	}
 	left, err := filepath.Glob(filepath.Join(temp, "*"))

@@ -202,6 +202,44 @@ func TestDeafProgramSaysSoOnceAndPolls(t *testing.T) {
 	})
 }
 
+// A program to which no hints found their way listens anew every few minutes, says
+// only what changes, and hears again once they do. A closed database is not asked
+// again.
+func TestDeafProgramListensAgain(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		var said listens
+		var claims atomic.Int64
+		w := newWire()
+		e := r.patient(&claims, r.served(kinds[2]))
+		e.Waker, e.Observe = w, said.observe
+		stop := r.serve(e)
+		for range 3 {
+			w.fail <- driver.ErrNoListen
+			time.Sleep(deafPause + time.Second)
+		}
+		w.works()
+		ref := r.enqueue(kinds[2], 1)[0]
+		w.hint()
+		synctest.Wait()
+		if n := len(r.far.arrivals(ref)); n != 1 {
+			r.Errorf("sent %d times after the hint", n)
+		}
+		w.fail <- driver.ErrNoListen
+		time.Sleep(deafPause + time.Second)
+		w.fail <- driver.ErrClosed
+		time.Sleep(deafPause + time.Second)
+		select {
+		case w.fail <- driver.ErrClosed:
+			r.Error("it listens to a closed database")
+		default:
+		}
+		stop()
+		if want := []error{driver.ErrNoListen, nil, driver.ErrNoListen}; !slices.Equal(said.errs, want) {
+			r.Errorf("said %v, want %v", said.errs, want)
+		}
+	})
+}
+
 // A program that serves nothing has nothing to hear, and needs no connection for it.
 func TestProgramThatServesNothingDoesNotListen(t *testing.T) {
 	inBubble(t, func(r *rig) {

@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"math"
 	"testing"
 	"time"
 )
@@ -44,9 +45,10 @@ func TestExponentialScheduleIsCapped(t *testing.T) {
 func TestJitterOnlyAdds(t *testing.T) {
 	for _, s := range []Schedule{onSchedule, DefaultSchedule} {
 		for n := 1; n < 12; n++ {
-			least, most := s.wait(n, 0, 0), s.wait(n, 0, 0.999999)
-			if most > least+least/5 {
-				t.Errorf("after attempt %d: up to %s", n, most)
+			least := s.wait(n, 0, 0)
+			most := least + least/5
+			if got := s.wait(n, 0, math.Nextafter(1, 0)); got > most {
+				t.Errorf("after attempt %d: up to %s", n, got)
 			}
 			apart := false
 			for range 100 {

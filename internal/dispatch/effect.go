@@ -31,6 +31,22 @@ var (
 // The context of send ends with ctx and before the lease does. The returned error
 // is nil only for a known success.
 func (t *Task) Effect(ctx context.Context, digest lifecycle.Digest, send func(ctx context.Context, a Attempt) error) error {
+	return t.effectOf(ctx, digest, nil, send)
+}
+
+// EffectOf is Effect for what is checked right before its start. bind does that,
+// with a context that ends before the lease does, and returns the request's digest.
+// Its error ends the delivery as an error of the delivery function before the
+// effect would, and is written down before EffectOf returns it: a *Stop stops it,
+// anything else leaves it undecided.
+func (t *Task) EffectOf(ctx context.Context, bind Bind, send func(ctx context.Context, a Attempt) error) error {
+	return t.effectOf(ctx, lifecycle.Digest{}, bind, send)
+}
+
+// Bind is the last check of a request before its start.
+type Bind func(ctx context.Context) (lifecycle.Digest, error)
+
+func (t *Task) effectOf(ctx context.Context, digest lifecycle.Digest, bind Bind, send func(ctx context.Context, a Attempt) error) error {
 	if !t.effect.TryLock() {
 		return errTwice
 	}
@@ -39,6 +55,12 @@ func (t *Task) Effect(ctx context.Context, digest lifecycle.Digest, send func(ct
 		return errTwice
 	}
 	t.called = true
+	if bind != nil {
+		var err error
+		if digest, err = t.bind(ctx, bind); err != nil {
+			return err
+		}
+	}
 	if err := t.start(ctx, digest); err != nil {
 		return err
 	}
@@ -79,6 +101,20 @@ func (t *Task) unsentAfterAll(why error) {
 	ev := t.event(lifecycle.EvNotSent)
 	ev.Attempt, ev.Wait, ev.Error = number, t.pause(number, 0), why.Error()
 	t.settle(0)
+}
+
+// bind makes the last check and writes down what it refuses.
+func (t *Task) bind(ctx context.Context, bind Bind) (d lifecycle.Digest, err error) {
+	if ctx != t.ctx {
+		limited := &lazyContext{parent: ctx, end: t.effectEnd()}
+		defer limited.stop()
+		defer context.AfterFunc(t.life.effect, limited.stop)()
+		ctx = limited
+	}
+	if err = contain(func() (err error) { d, err = bind(ctx); return err }); err != nil {
+		t.unstarted(err)
+	}
+	return d, err
 }
 
 // retryable reports whether the outcome of attempt number is a rejection that the

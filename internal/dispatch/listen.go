@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/consign-go/consign/internal/driver"
@@ -11,23 +12,40 @@ import (
 // them unnecessary.
 const stretch = 5
 
+// deafPause is how long a program to which no hints find their way relies on polling
+// before it listens anew: a pooler may have been taken out of the way, or told to
+// keep sessions.
+const deafPause = 5 * time.Minute
+
 // listening hears the hints of other programs until ctx ends.
 func (e *Engine) listening(ctx context.Context) {
 	if e.Waker == nil || len(e.Served) == 0 {
 		return
 	}
-	err := e.Waker.Listen(ctx, func() {
+	wake := func() {
 		e.heard.Store(true)
 		e.Wake()
-	}, e.listens)
-	e.hears.Store(false)
-	if ctx.Err() != nil {
-		return
 	}
-	if err == nil {
-		err = driver.ErrNoListen // it went away without a word
+	for said := false; ; { // that nothing is heard
+		err := e.Waker.Listen(ctx, wake, func(err error) {
+			said = false
+			e.listens(err)
+		})
+		e.hears.Store(false)
+		if ctx.Err() != nil {
+			return
+		}
+		if err == nil {
+			err = driver.ErrNoListen // it went away without a word
+		}
+		if !said {
+			said = true
+			e.listens(err)
+		}
+		if errors.Is(err, driver.ErrClosed) || !sleep(ctx, deafPause) {
+			return
+		}
 	}
-	e.listens(err)
 }
 
 // listens notes whether hints are seen to arrive, and looks: what was hinted while

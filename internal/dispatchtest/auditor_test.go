@@ -20,12 +20,12 @@ import (
 
 // Statuses and retry owners as they are stored.
 const (
-	isPending, isLeased, isDelivering, isSucceeded = 0, 1, 2, 3
-	isFailed, isCancelled, isReview                = 4, 5, 6
-	byProcess, bySchedule                          = 1, 2
-	isWork                                         = 1
-	crashBudget                                    = 5
-	outcomeAccepted, outcomeCrashed                = 5, 6
+	isPending, isLeased, isDelivering, isSucceeded  = 0, 1, 2, 3
+	isFailed, isCancelled, isReview                 = 4, 5, 6
+	byProcess, bySchedule                           = 1, 2
+	isWork                                          = 1
+	crashBudget                                     = 5
+	outcomeRefused, outcomeAccepted, outcomeCrashed = 2, 5, 6
 )
 
 // columns of a delivery that a change may touch and the auditor looks at.

@@ -169,6 +169,27 @@ func TestDatabaseRestartedUnderLoadLosesNothingAndRepeatsNothing(t *testing.T) {
 	d.allSettled(t, c, far, total)
 }
 
+// Every connection to PostgreSQL is cut, again and again, while several engines
+// deliver. Nothing is lost, nothing that is not idempotent is sent twice, and all
+// settle in the end.
+func TestConnectionsCutUnderLoadLoseNothingAndRepeatNothing(t *testing.T) {
+	d := migrated(t, databases[0].make(t))
+	through, proxy := d.behind(t)
+	far := newReceiver(t)
+	far.takes = 20 * time.Millisecond
+	p := program{Address: through, Receiver: far.place(), Policy: steady, Kinds: grid(12*time.Second, 2*time.Second)}
+	c := d.hire(t, 3, p)
+	stop := d.pour(t, p.Kinds)
+	for range 20 {
+		far.more(t, 6)
+		proxy.Cut()
+	}
+	if n := c.failed.Load(); n < 20 {
+		t.Errorf("only %d calls have failed", n)
+	}
+	d.allSettled(t, c, far, stop())
+}
+
 // Another process holds SQLite's write lock for longer than a write may take, again
 // and again, while several engines deliver. Nothing is lost, nothing that is not
 // idempotent is sent twice, and all settle once it is gone.

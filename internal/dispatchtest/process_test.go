@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -20,7 +21,25 @@ type process struct {
 	name  string
 	cmd   *exec.Cmd
 	stdin io.Closer
-	out   *bytes.Buffer
+	out   *output
+}
+
+// output is what a process has written so far.
+type output struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.Write(p)
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.String()
 }
 
 // start starts p as a process of its own.
@@ -34,7 +53,7 @@ func (p program) start(t *testing.T) *process {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &process{t: t, name: p.Name, cmd: exec.Command(self), out: &bytes.Buffer{}}
+	c := &process{t: t, name: p.Name, cmd: exec.Command(self), out: &output{}}
 	c.cmd.Env = append(os.Environ(), programVariable+"="+string(raw), "GORACE=atexit_sleep_ms=0", "GOMAXPROCS=2")
 	c.cmd.Stdout, c.cmd.Stderr = c.out, c.out
 	if c.stdin, err = c.cmd.StdinPipe(); err != nil {
@@ -57,7 +76,9 @@ func (p program) start(t *testing.T) *process {
 
 // died waits for the process's death and reports whether it was by SIGKILL. One
 // that does not die in time is killed, and has not died by itself.
-func (c *process) died() bool {
+func (c *process) died() bool { return c.diedBy(syscall.SIGKILL) }
+
+func (c *process) diedBy(sig syscall.Signal) bool {
 	late := false
 	timer := time.AfterFunc(patience, func() {
 		late = true
@@ -66,7 +87,7 @@ func (c *process) died() bool {
 	c.cmd.Wait()
 	timer.Stop()
 	status, ok := c.cmd.ProcessState.Sys().(syscall.WaitStatus)
-	if !ok || !status.Signaled() || status.Signal() != syscall.SIGKILL || late {
+	if !ok || !status.Signaled() || status.Signal() != sig || late {
 		c.t.Errorf("%s did not die at its point: %v\n%s", c.name, c.cmd.ProcessState, c.out)
 		return false
 	}
@@ -90,6 +111,14 @@ func (c *process) stopped() {
 func (c *process) resume() {
 	c.t.Helper()
 	if err := c.cmd.Process.Signal(syscall.SIGCONT); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// signal sends the process a signal.
+func (c *process) signal(sig syscall.Signal) {
+	c.t.Helper()
+	if err := c.cmd.Process.Signal(sig); err != nil {
 		c.t.Fatal(err)
 	}
 }

@@ -93,6 +93,13 @@ func (f *receiver) holds(key string) (release func()) {
 	return sync.OnceFunc(func() { close(c) })
 }
 
+// lets has answers under a key not kept back any more.
+func (f *receiver) lets(key string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.holding, key)
+}
+
 // all is the whole log so far.
 func (f *receiver) all() []arrival {
 	f.mu.Lock()

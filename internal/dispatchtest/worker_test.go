@@ -39,6 +39,8 @@ type program struct {
 	Policy   lifecycle.Policy
 	Trouble  trouble
 	Replay   bool          // at the end, make every write that was ever made once more
+	Signals  bool          // end by a signal, as the documentation of consign's Serve advises
+	Deaf     bool          // send requests without heeding the effect's context
 	Lock     time.Duration // do not work at all: hold SQLite's write lock that long, again and again
 }
 
@@ -47,6 +49,7 @@ const (
 	atClaimed  = "claimed, not started"
 	atStarting = "before the start is written"
 	atStarted  = "started, before the call"
+	atCalled   = "called, nothing sent yet"
 	atSending  = "in the middle of the request"
 	atSent     = "request sent, no answer read"
 	atActed    = "the far side has acted, before the outcome is written"
@@ -54,11 +57,11 @@ const (
 )
 
 // trouble befalls a program when it has come to a point with all of some
-// deliveries; each waits there for the others.
+// deliveries; each waits there for the others, or panics by itself.
 type trouble struct {
 	Point string
 	Refs  map[string]int // and the how manyth time it comes there, from 1
-	Sig   syscall.Signal // SIGKILL or SIGSTOP
+	Sig   syscall.Signal // SIGKILL or SIGSTOP; 0: a panic in the code that delivers
 }
 
 // told is what a program tells at its orderly end.
@@ -69,6 +72,9 @@ type told struct {
 	Locks    int
 }
 
+// toldStopping is said once the next signal has its usual effect.
+const toldStopping = "the next signal ends it at once"
+
 func playProgram(raw string) error {
 	var p program
 	if err := json.Unmarshal([]byte(raw), &p); err != nil {
@@ -76,6 +82,15 @@ func playProgram(raw string) error {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
+	if p.Signals {
+		ctx, stop := signal.NotifyContext(ctx, syscall.SIGTERM)
+		context.AfterFunc(ctx, func() {
+			stop()
+			fmt.Println(toldStopping)
+		})
+		_, err := p.play(ctx)
+		return err
+	}
 	go func() { // until the parent lets go, or is gone
 		io.Copy(io.Discard, os.Stdin)
 		cancel()
@@ -131,7 +146,7 @@ func (p *program) config(s driver.Driver, observe func(dispatch.Observation)) di
 		Store: s, Policy: p.Policy, Program: p.Name, Workers: 16, Grace: 10 * time.Second,
 		Poll: 50 * time.Millisecond, Sweep: 200 * time.Millisecond, Patience: 2 * time.Second, Observe: observe,
 	}
-	if len(p.Trouble.Refs) > 1 {
+	if len(p.Trouble.Refs) > 1 && p.Trouble.Sig != 0 {
 		c.Batch, c.Lanes = 1, 64 // so that deliveries do not wait for one that stands at the point
 	}
 	point := func(driver.ID, string) {}
@@ -139,7 +154,7 @@ func (p *program) config(s driver.Driver, observe func(dispatch.Observation)) di
 		point = w.at
 	}
 	for _, k := range p.Kinds {
-		c.Served = append(c.Served, k.served(&sender{to: p.Receiver, name: p.Name, at: point}))
+		c.Served = append(c.Served, k.served(&sender{to: p.Receiver, name: p.Name, deaf: p.Deaf, at: point}))
 	}
 	return c
 }
@@ -165,10 +180,15 @@ func (k kind) served(s *sender) *dispatch.Served {
 // sender makes requests over a socket of its own each, byte by byte in its hands.
 type sender struct {
 	to, name string
+	deaf     bool
 	at       func(ref driver.ID, point string)
 }
 
 func (s *sender) send(ctx context.Context, ref driver.ID, body []byte, digest lifecycle.Digest, a dispatch.Attempt) error {
+	if s.deaf {
+		ctx = context.WithoutCancel(ctx)
+	}
+	s.at(ref, atCalled)
 	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", s.to)
 	if err != nil {
 		return &dispatch.Definite{Event: lifecycle.EvNotSent, Err: err}
@@ -246,6 +266,8 @@ func (w *watched) at(ref driver.ID, point string) {
 	switch {
 	case !now:
 		return
+	case w.trouble.Sig == 0:
+		panic("at " + point)
 	case !last:
 		<-w.over
 		return

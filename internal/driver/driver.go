@@ -58,7 +58,8 @@ type Driver interface {
 	// intents it erased. What becomes of each delivery is what lifecycle answers
 	// to EvErase; its row stays as the tombstone, with the payload's digest where
 	// none was bound. Texts of attempts and resolutions go too. Empty subjects
-	// match nothing.
+	// match nothing. The time of approvals that were not consumed is over: without
+	// their target they would fit a run that creates one.
 	Erase(ctx context.Context, subjects []string) (int, error)
 
 	// Prune removes up to limit terminal records of one profile created strictly
@@ -85,12 +86,15 @@ type Tx interface {
 	Insert(ctx context.Context, rows []New) error
 
 	// OpenRun writes the run before anything is read in it, so that a database
-	// with one writer takes its write lock first.
+	// with one writer takes its write lock first. Which approval it consumes is
+	// written by Consume.
 	OpenRun(ctx context.Context, r Run) error
 
-	// SealRun completes the run: security version, target, version, receipt, and
-	// the audit row.
+	// SealRun completes the run: security version, target, version, receipt, refs
+	// of its work, and the audit row.
 	SealRun(ctx context.Context, r Run) error
+
+	ApprovalTx
 
 	// Savepoint begins a part that can be undone alone. Exactly one of the two
 	// functions must be called.
@@ -111,6 +115,8 @@ type Savepoint interface {
 // Bound is a driver together with the transaction type of its callers.
 type Bound[TX any] interface {
 	Driver
+	Approvals
+	Runs
 
 	// Join wraps a transaction that the caller owns.
 	Join(tx TX) Tx
@@ -124,6 +130,12 @@ type Bound[TX any] interface {
 	// ViewIn runs fn inside an open transaction, with writes failing until fn
 	// returns.
 	ViewIn(ctx context.Context, tx TX, fn func(tx TX) error) error
+}
+
+// Runs is what is read of runs.
+type Runs interface {
+	// Run returns a run that was sealed and committed, and whether there is one.
+	Run(ctx context.Context, id ID) (Run, bool, error)
 }
 
 // Schema is what a database says of its own tables.

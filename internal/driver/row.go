@@ -138,5 +138,27 @@ type Run struct {
 	InputDigest     lifecycle.Digest
 	Approval        ID     // consumed by this run
 	Receipt         []byte // canonical JSON; nil: none
+	Work            []ID   // refs of its work, in the order of the receipt
 	CreatedAt       time.Time
+	SealedAt        time.Time
+}
+
+// WorkBytes is the list of work as it is stored; nil where there is none.
+func (r *Run) WorkBytes() any {
+	if len(r.Work) == 0 {
+		return nil
+	}
+	var b []byte
+	for _, ref := range r.Work {
+		b = append(b, ref[:]...)
+	}
+	return b
+}
+
+// ReadWork sets the list of work from what is stored.
+func (r *Run) ReadWork(b []byte) {
+	r.Work = nil
+	for ; len(b) >= len(ID{}); b = b[len(ID{}):] {
+		r.Work = append(r.Work, ID(b[:len(ID{})]))
+	}
 }

@@ -11,6 +11,10 @@ type link struct {
 	clientDone     chan struct{} // closed once the client has ended its side
 	serverDone     chan struct{} // closed once the server has ended its own
 
+	// spoil says what is passed on of what the server has said so far and was not
+	// passed on yet, and whether the connection ends after it.
+	spoil func(said []byte) (passed int, cut bool)
+
 	mu    sync.Mutex
 	held  *Held  // not nil while what the client sends is kept back
 	kept  []byte // what was kept back
@@ -18,8 +22,10 @@ type link struct {
 	noted bool   // the server was told so
 }
 
-func newLink(client, server net.Conn) *link {
-	return &link{client: client, server: server, clientDone: make(chan struct{}), serverDone: make(chan struct{})}
+func newLink(client, server net.Conn, spoil func([]byte) (int, bool)) *link {
+	return &link{
+		client: client, server: server, clientDone: make(chan struct{}), serverDone: make(chan struct{}), spoil: spoil,
+	}
 }
 
 // hold begins to keep back what the client sends, unless that is so already.
@@ -87,15 +93,22 @@ func (l *link) note() {
 func (l *link) down() {
 	defer close(l.serverDone)
 	buffer := make([]byte, 64<<10)
+	var said []byte
 	listening := true
 	for {
 		n, err := l.server.Read(buffer)
-		if n > 0 && listening {
-			if _, failed := l.client.Write(buffer[:n]); failed != nil {
+		said = append(said, buffer[:n]...)
+		passed, cut := l.spoil(said)
+		if err != nil && !cut {
+			passed = len(said) // no more will be said
+		}
+		if passed > 0 && listening {
+			if _, failed := l.client.Write(said[:passed]); failed != nil {
 				listening = false
 			}
 		}
-		if err != nil {
+		said = append(said[:0], said[passed:]...)
+		if err != nil || cut {
 			l.cut()
 			return
 		}

@@ -12,7 +12,8 @@ import (
 //
 // Hold and Release make bytes late: what a client sends is really kept back, the
 // client can give up and be gone, and the server gets the bytes afterwards, as a
-// network may deliver them.
+// network may deliver them. CutAnswer loses an answer that was given, and Cut
+// everything that is under way.
 type Proxy struct {
 	network, address string // of the server
 	listener         net.Listener
@@ -20,6 +21,7 @@ type Proxy struct {
 
 	mu     sync.Mutex
 	links  map[*link]bool
+	answer *Answer // to be cut; nil: none
 	closed bool
 }
 
@@ -49,6 +51,15 @@ func (p *Proxy) Close() error {
 	err := p.listener.Close()
 	p.running.Wait()
 	return err
+}
+
+// Cut ends every connection that is open, on both sides.
+func (p *Proxy) Cut() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for l := range p.links {
+		l.cut()
+	}
 }
 
 // Hold keeps back from now on what clients send on the connections that are open.
@@ -121,7 +132,7 @@ func (p *Proxy) accept() {
 			client.Close()
 			continue
 		}
-		l := newLink(client, server)
+		l := newLink(client, server, p.spoil)
 		p.mu.Lock()
 		if p.closed {
 			l.cut()

@@ -162,3 +162,65 @@ func TestCloseCutsEverything(t *testing.T) {
 	}
 	s.hears(t, "end")
 }
+
+// TestAnswerIsCutAfterAnyByte: what the server did is done, and the client gets as
+// much of the answer as was said, even where the server says it in pieces.
+func TestAnswerIsCutAfterAnyByte(t *testing.T) {
+	for keep := range len("ok\n") {
+		s := serve(t)
+		p, c, answers := proxied(t, s)
+		say(t, c, "before")
+		s.hears(t, "before")
+		if got, err := answers.ReadString('\n'); err != nil || got != "ok\n" {
+			t.Fatalf("answer %q, %v", got, err)
+		}
+		cut := p.CutAnswer([]byte("ok\n"), keep)
+		say(t, c, "lost")
+		s.hears(t, "lost")
+		<-cut.Lost()
+		if got, err := io.ReadAll(answers); err != nil || string(got) != "ok\n"[:keep] {
+			t.Errorf("of an answer cut after %d bytes came %q, %v", keep, got, err)
+		}
+		s.hears(t, "end")
+	}
+}
+
+// TestBeginningOfAnAnswerIsNotPassedOnTooEarly: the pieces of an answer are put
+// together before it is cut, and what only looked like it comes after all.
+func TestBeginningOfAnAnswerIsNotPassedOnTooEarly(t *testing.T) {
+	p := &Proxy{}
+	cut := p.CutAnswer([]byte("COMMIT"), 2)
+	said, got := "", ""
+	for _, piece := range []string{"x C", "O", "CO", "MMI", "T!"} {
+		said += piece
+		n, ended := p.spoil([]byte(said))
+		got, said = got+said[:n], said[n:]
+		if ended != (piece == "T!") {
+			t.Fatalf("ended %v after %q", ended, piece)
+		}
+	}
+	<-cut.Lost()
+	if got != "x COCO" {
+		t.Errorf("%q was passed on", got)
+	}
+}
+
+func TestCutEndsWhatIsOpenAndNothingElse(t *testing.T) {
+	s := serve(t)
+	p, c, answers := proxied(t, s)
+	say(t, c, "one")
+	s.hears(t, "one")
+	answers.ReadString('\n')
+	p.Cut()
+	if _, err := answers.ReadString('\n'); err == nil {
+		t.Fatal("the connection was not cut")
+	}
+	s.hears(t, "end")
+	again, err := net.Dial("tcp", p.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer again.Close()
+	say(t, again, "two")
+	s.hears(t, "two")
+}

@@ -17,7 +17,9 @@ import (
 // packages are added.
 var mustSee = []string{
 	".",
+	"./approval",
 	"./cmd/consign",
+	"./consigntest",
 	"./internal/canon",
 	"./internal/driver",
 	"./internal/driver/drivertest",
@@ -25,6 +27,7 @@ var mustSee = []string{
 	"./internal/lifecycle",
 	"./internal/pgtest",
 	"./internal/repotest",
+	"./internal/rules",
 	"./migrate",
 	"./postgres",
 	"./reply",
@@ -72,6 +75,10 @@ var rules = []rule{
 	{
 		why: "canonical JSON stands alone",
 		of:  []string{"./internal/canon/..."}, deep: true, allow: []string{"std", "./internal/canon/..."},
+	},
+	{
+		why: "the rules of inputs know what is written and nothing else",
+		of:  []string{"./internal/rules"}, deep: true, allow: []string{"std", "./internal/rules", "./internal/canon"},
 	},
 	{
 		why: "the storage contract knows the core and nothing else",
@@ -237,6 +244,8 @@ func TestImportRulesFindWhatIsForbidden(t *testing.T) {
 		{"internal/lifecycle", "C", false, 1},
 		{"internal/lifecycle", own("internal/canon"), false, 1},
 		{"internal/canon", "github.com/google/uuid", true, 1},
+		{"internal/rules", own("internal/canon"), true, 0},
+		{"internal/rules", own("internal/driver"), true, 1},
 		{"internal/driver", own("internal/canon"), false, 0},
 		{"internal/driver", own("internal/dispatch"), false, 1},
 		{"internal/driver", "golang.org/x/sync/errgroup", false, 1},

@@ -207,54 +207,68 @@ CREATE TABLE {s}run (
     subject          text COLLATE "C",
     input_digest     bytea,
     receipt          text,
+    work             bytea,                           -- refs of its work, 16 bytes each, in the order of the receipt
     CONSTRAINT run_shape CHECK (
         octet_length(receipt) <= 4096
+        AND octet_length(work) % 16 = 0
         AND (sealed_at IS NULL OR security_version IS NOT NULL AND target IS NOT NULL AND target_version IS NOT NULL)
     )
 );
 CREATE INDEX run_subject ON {s}run (subject) WHERE subject IS NOT NULL;
 
--- What a person is asked to sign off before an operation runs.
+-- What a person is asked to sign off before an operation runs. An erasure takes
+-- target, subject, input and the two texts, and ends the time of what is not
+-- consumed: without its target it would fit another run.
 CREATE TABLE {s}approval (
-    id           uuid PRIMARY KEY,
-    created_at   timestamptz NOT NULL,
-    expires_at   timestamptz NOT NULL,
-    operation    text NOT NULL,
-    actor        text NOT NULL,
-    tenant       text NOT NULL,
-    target       text,
-    subject      text COLLATE "C",
-    input_digest bytea NOT NULL,
-    proposer     text NOT NULL,
-    status       smallint NOT NULL DEFAULT 0,         -- 0 open, 1 confirmed, 2 dismissed, 3 consumed
-    decided_by   text,
-    decided_at   timestamptz,
-    run_id       uuid UNIQUE,
-    consumed_at  timestamptz,
+    id              uuid PRIMARY KEY,
+    created_at      timestamptz NOT NULL,
+    expires_at      timestamptz NOT NULL,
+    operation       text NOT NULL,
+    actor           text NOT NULL,
+    tenant          text COLLATE "C" NOT NULL,
+    target          text,                             -- null: the operation creates it
+    subject         text COLLATE "C",
+    input           text,                             -- canonical JSON, what a person is shown
+    input_digest    bytea NOT NULL,
+    proposer        text NOT NULL,
+    reason          text,                             -- why it is proposed
+    other_confirmer boolean NOT NULL DEFAULT false,   -- the proposer may not confirm it
+    status          smallint NOT NULL DEFAULT 0,      -- 0 open, 1 confirmed, 2 dismissed, 3 consumed
+    decided_by      text,
+    decided_at      timestamptz,
+    decision        text,                             -- why it was confirmed or dismissed
+    run_id          uuid UNIQUE,
+    consumed_at     timestamptz,
     CONSTRAINT approval_shape CHECK (
         status IN (0, 1, 2, 3)
         AND octet_length(input_digest) = 32
+        AND octet_length(input) <= 16384
+        AND NOT (other_confirmer AND status IN (1, 3) AND decided_by = proposer)
         AND (status = 0) = (decided_at IS NULL) AND (decided_at IS NULL) = (decided_by IS NULL)
         AND (status = 3) = (consumed_at IS NOT NULL) AND (status = 3) = (run_id IS NOT NULL)
     )
 );
-CREATE INDEX approval_open ON {s}approval (created_at, id) WHERE status = 0;
+-- Those that wait for a person, the most urgent first. What has expired lies before
+-- the place where a list begins.
+CREATE INDEX approval_open ON {s}approval (expires_at, id) WHERE status = 0;
 CREATE INDEX approval_subject ON {s}approval (subject) WHERE subject IS NOT NULL;
 
 -- Who did what, when, why, with what before and after. Append-only.
 CREATE TABLE {s}audit (
-    id      bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-    at      timestamptz NOT NULL,
-    made_by text NOT NULL,
-    action  text NOT NULL,
-    ref     uuid,
-    run_id  uuid,
-    reason  text,
-    before  text,
-    after   text
+    id          bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    at          timestamptz NOT NULL,
+    made_by     text NOT NULL,
+    action      text NOT NULL,
+    ref         uuid,
+    run_id      uuid,
+    approval_id uuid,
+    reason      text,
+    before      text,
+    after       text
 );
 CREATE INDEX audit_ref ON {s}audit (ref, id) WHERE ref IS NOT NULL;
 CREATE INDEX audit_run ON {s}audit (run_id) WHERE run_id IS NOT NULL;
+CREATE INDEX audit_approval ON {s}audit (approval_id) WHERE approval_id IS NOT NULL;
 
 CREATE TRIGGER audit_append_only BEFORE UPDATE ON {s}audit
     FOR EACH ROW EXECUTE FUNCTION {s}refuse_change();

@@ -213,55 +213,69 @@ CREATE TABLE {s}run (
     subject          TEXT,
     input_digest     BLOB,
     receipt          TEXT,
+    work             BLOB,                           -- refs of its work, 16 bytes each, in the order of the receipt
     CONSTRAINT run_shape CHECK (
         length(id) = 16
         AND length(CAST(receipt AS BLOB)) <= 4096
+        AND length(work) % 16 = 0
         AND (sealed_at IS NULL OR security_version IS NOT NULL AND target IS NOT NULL AND target_version IS NOT NULL)
     )
 ) STRICT;
 CREATE INDEX {i}run_subject ON {s}run (subject) WHERE subject IS NOT NULL;
 
--- What a person is asked to sign off before an operation runs.
+-- What a person is asked to sign off before an operation runs. An erasure takes
+-- target, subject, input and the two texts, and ends the time of what is not
+-- consumed: without its target it would fit another run.
 CREATE TABLE {s}approval (
-    id           BLOB NOT NULL PRIMARY KEY,
-    created_at   INTEGER NOT NULL,
-    expires_at   INTEGER NOT NULL,
-    operation    TEXT NOT NULL,
-    actor        TEXT NOT NULL,
-    tenant       TEXT NOT NULL,
-    target       TEXT,
-    subject      TEXT,
-    input_digest BLOB NOT NULL,
-    proposer     TEXT NOT NULL,
-    status       INTEGER NOT NULL DEFAULT 0,         -- 0 open, 1 confirmed, 2 dismissed, 3 consumed
-    decided_by   TEXT,
-    decided_at   INTEGER,
-    run_id       BLOB UNIQUE,
-    consumed_at  INTEGER,
+    id              BLOB NOT NULL PRIMARY KEY,
+    created_at      INTEGER NOT NULL,
+    expires_at      INTEGER NOT NULL,
+    operation       TEXT NOT NULL,
+    actor           TEXT NOT NULL,
+    tenant          TEXT NOT NULL,
+    target          TEXT,                            -- null: the operation creates it
+    subject         TEXT,
+    input           TEXT,                            -- canonical JSON, what a person is shown
+    input_digest    BLOB NOT NULL,
+    proposer        TEXT NOT NULL,
+    reason          TEXT,                            -- why it is proposed
+    other_confirmer INTEGER NOT NULL DEFAULT 0,      -- the proposer may not confirm it
+    status          INTEGER NOT NULL DEFAULT 0,      -- 0 open, 1 confirmed, 2 dismissed, 3 consumed
+    decided_by      TEXT,
+    decided_at      INTEGER,
+    decision        TEXT,                            -- why it was confirmed or dismissed
+    run_id          BLOB UNIQUE,
+    consumed_at     INTEGER,
     CONSTRAINT approval_shape CHECK (
-        status BETWEEN 0 AND 3
+        length(id) = 16 AND status BETWEEN 0 AND 3 AND other_confirmer BETWEEN 0 AND 1
         AND length(input_digest) = 32
+        AND (input IS NULL OR length(CAST(input AS BLOB)) <= 16384)
+        AND NOT (other_confirmer = 1 AND (status = 1 OR status = 3) AND decided_by = proposer)
         AND (status = 0) = (decided_at IS NULL) AND (decided_at IS NULL) = (decided_by IS NULL)
         AND (status = 3) = (consumed_at IS NOT NULL) AND (status = 3) = (run_id IS NOT NULL)
     )
 ) STRICT;
-CREATE INDEX {i}approval_open ON {s}approval (created_at, id) WHERE status = 0;
+-- Those that wait for a person, the most urgent first. What has expired lies before
+-- the place where a list begins.
+CREATE INDEX {i}approval_open ON {s}approval (expires_at, id) WHERE status = 0;
 CREATE INDEX {i}approval_subject ON {s}approval (subject) WHERE subject IS NOT NULL;
 
 -- Who did what, when, why, with what before and after. Append-only.
 CREATE TABLE {s}audit (
-    id      INTEGER PRIMARY KEY,
-    at      INTEGER NOT NULL,
-    made_by TEXT NOT NULL,
-    action  TEXT NOT NULL,
-    ref     BLOB,
-    run_id  BLOB,
-    reason  TEXT,
-    before  TEXT,
-    after   TEXT
+    id          INTEGER PRIMARY KEY,
+    at          INTEGER NOT NULL,
+    made_by     TEXT NOT NULL,
+    action      TEXT NOT NULL,
+    ref         BLOB,
+    run_id      BLOB,
+    approval_id BLOB,
+    reason      TEXT,
+    before      TEXT,
+    after       TEXT
 ) STRICT;
 CREATE INDEX {i}audit_ref ON {s}audit (ref, id) WHERE ref IS NOT NULL;
 CREATE INDEX {i}audit_run ON {s}audit (run_id) WHERE run_id IS NOT NULL;
+CREATE INDEX {i}audit_approval ON {s}audit (approval_id) WHERE approval_id IS NOT NULL;
 
 CREATE TRIGGER {i}audit_append_only BEFORE UPDATE ON {s}audit
 BEGIN

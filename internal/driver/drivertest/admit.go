@@ -2,6 +2,7 @@ package drivertest
 
 import (
 	"fmt"
+	"reflect"
 
 	"github.com/consign-go/consign/internal/driver"
 	"github.com/consign-go/consign/internal/lifecycle"
@@ -11,7 +12,7 @@ func runTests[TX any]() []test[TX] {
 	return []test[TX]{
 		{"is written and sealed", "a run carries what was admitted and what it left behind", runSealed[TX]},
 		{"is sealed once, where it was opened", "a sealed run never changes", runSealedOnce[TX]},
-		{"consumes an approval once", "an approval is consumed by the one run that commits", runApproval[TX]},
+		{"is read again", "what a run left behind can be looked up by its id", runRead[TX]},
 		{"commits with its work", "run, work and receipt commit together or not at all", runWithWork[TX]},
 	}
 }
@@ -19,7 +20,7 @@ func runTests[TX any]() []test[TX] {
 func runSealed[TX any](b *bench[TX]) {
 	run := driver.Run{
 		ID: driver.NewID(), Operation: "triage", Actor: "staff:7", Tenant: "tenant:1", Subject: "customer:1",
-		InputDigest: digest, Approval: driver.NewID(),
+		InputDigest: digest, Work: []driver.ID{driver.NewID(), driver.NewID()},
 	}
 	bare := driver.Run{ID: driver.NewID(), Operation: "create", Actor: "staff:7", Tenant: "tenant:1"}
 	for _, r := range []driver.Run{run, bare} {
@@ -35,9 +36,9 @@ func runSealed[TX any](b *bench[TX]) {
 	rows, err := b.Rows(b.ctx, "run")
 	b.ok("rows", err)
 	b.that(len(rows) == 2, "%d runs", len(rows))
-	want := fmt.Sprintf(`run actor="staff:7" approval_id=%s created_at=+0u input_digest=%x operation="triage" receipt=%q sealed_at=+0u`+
-		` security_version="v3" subject="customer:1" target="ticket:9" target_version="4" tenant="tenant:1"`,
-		run.Approval, run.InputDigest, `{"status":"triaged","ü":null}`)
+	want := fmt.Sprintf(`run actor="staff:7" created_at=+0u input_digest=%x operation="triage" receipt=%q sealed_at=+0u`+
+		` security_version="v3" subject="customer:1" target="ticket:9" target_version="4" tenant="tenant:1" work=%x`,
+		run.InputDigest, `{"status":"triaged","ü":null}`, run.WorkBytes())
 	wantBare := `run actor="staff:7" created_at=+0u operation="create" sealed_at=+0u security_version="v3" target="ticket:9"` +
 		` target_version="4" tenant="tenant:1"`
 	for _, row := range rows {
@@ -92,28 +93,47 @@ func runSealedOnce[TX any](b *bench[TX]) {
 	b.that(b.everything() == before, "rows changed")
 }
 
-func runApproval[TX any](b *bench[TX]) {
-	run := func() driver.Run {
-		return driver.Run{ID: driver.NewID(), Operation: "triage", Actor: "staff:7", Tenant: "tenant:1"}
+func runRead[TX any](b *bench[TX]) {
+	missing := func(what string, id driver.ID) {
+		b.t.Helper()
+		got, found, err := b.Bound.Run(b.ctx, id)
+		b.ok("run", err)
+		b.that(!found && got.ID == driver.ID{}, "%s is read: %+v", what, got)
 	}
-	approval := driver.NewID()
-	open := func(commit bool) error {
+	run := driver.Run{
+		ID: driver.NewID(), Operation: "triage", Actor: "staff:7", Tenant: "tenant:1", Target: "ticket:9", Subject: "customer:1",
+		InputDigest: digest,
+	}
+	missing("a run that nobody opened", run.ID)
+	_, tx := b.begin()
+	b.ok("open run", tx.OpenRun(b.ctx, run))
+	b.ok("commit", tx.Commit(b.ctx))
+	missing("a run that was never sealed", run.ID)
+	run.ID = driver.NewID()
+	sealed := run
+	sealed.SecurityVersion, sealed.TargetVersion, sealed.Receipt = "v3", "4", []byte(`{"ü":1}`)
+	sealed.Work = []driver.ID{driver.NewID(), driver.NewID(), driver.NewID()}
+	for _, commit := range []bool{false, true} {
 		_, tx := b.begin()
-		r := run()
-		r.Approval = approval
-		if err := tx.OpenRun(b.ctx, r); err != nil {
+		b.ok("open run", tx.OpenRun(b.ctx, run))
+		b.ok("seal run", tx.SealRun(b.ctx, sealed))
+		if !commit {
 			b.ok("rollback", tx.Rollback(b.ctx))
-			return err
+			missing("a run that was rolled back", run.ID)
+			continue
 		}
-		if commit {
-			return tx.Commit(b.ctx)
-		}
-		return tx.Rollback(b.ctx)
+		b.ok("commit", tx.Commit(b.ctx))
 	}
-	b.ok("first run, rolled back", open(false))
-	b.ok("second run, committed", open(true))
-	b.that(open(true) != nil, "an approval was consumed twice")
-	b.that(b.count("run") == 1, "%d runs", b.count("run"))
+	got, found, err := b.Bound.Run(b.ctx, run.ID)
+	b.ok("run", err)
+	b.that(found && !got.CreatedAt.IsZero() && !got.SealedAt.IsZero(), "%v, %+v", found, got)
+	b.that(b.clock().Sub(got.SealedAt).Abs() < slack, "sealed at %v", got.SealedAt)
+	got.CreatedAt, got.SealedAt = sealed.CreatedAt, sealed.SealedAt
+	b.that(reflect.DeepEqual(got, sealed), "read\n%+v, want\n%+v", got, sealed)
+	b.erase("customer:1")
+	got, found, err = b.Bound.Run(b.ctx, run.ID)
+	b.ok("run", err)
+	b.that(found && got.Receipt == nil && got.Subject == "" && len(got.Work) == 3, "after an erasure: %+v", got)
 }
 
 func runWithWork[TX any](b *bench[TX]) {

@@ -22,6 +22,7 @@ func expected() []string {
 		"claim pending", "claim leased", "claim delivering", "insert", "repeat", "insert: conflict of row ", "insert: key taken",
 		"roll back", "erase pending", "erase leased", "erase delivering", "prune", "late evidence",
 		"arrived late and held", "arrived late and was fenced", "run",
+		"propose", "decide: ok", "decide: refused", "consume: ok", "consume: refused",
 	}
 	for _, k := range lifecycle.EventKinds() {
 		if k != lifecycle.EvClaim {

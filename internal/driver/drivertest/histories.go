@@ -87,6 +87,8 @@ var historyPolicy = lifecycle.Policy{SettleMargin: 300 * time.Second, CrashBudge
 // side is one of the two stores without its transaction type.
 type side struct {
 	driver.Driver
+	driver.Approvals
+	driver.Runs
 	reset  func(ctx context.Context) error
 	shift  func(ctx context.Context, d time.Duration) error
 	dump   func(ctx context.Context) (string, error)
@@ -95,7 +97,7 @@ type side struct {
 
 func sideOf[TX any](h *Harness[TX]) side {
 	return side{
-		Driver: h.Bound, reset: h.Reset, shift: h.Shift,
+		Driver: h.Bound, Approvals: h.Bound, Runs: h.Bound, reset: h.Reset, shift: h.Shift,
 		dump: func(ctx context.Context) (string, error) { return h.Dump(ctx, unit) },
 		within: func(ctx context.Context, commit bool, fn func(tx driver.Tx) error) error {
 			_, tx, err := h.Bound.Begin(ctx)
@@ -122,6 +124,8 @@ type world struct {
 	rows   []driver.New
 	owners []lifecycle.Token
 	stale  [][2]lifecycle.Transition
+
+	approvals []driver.ID
 }
 
 // both runs fn on both sides and compares what it returns.
@@ -210,6 +214,8 @@ func (w *world) step() bool {
 		w.both("pass", func(s *side) string { return fault(s.shift(w.ctx, d)) })
 	case "run":
 		w.run()
+	case "sign":
+		w.sign()
 	case "look":
 		w.look()
 		return false
@@ -224,7 +230,7 @@ var weighted = func() (list []string) {
 	for _, o := range []struct {
 		name  string
 		share int
-	}{{"rest", 1}, {"act", 14}, {"insert", 5}, {"claim", 9}, {"pass", 5}, {"sweep", 2}, {"replay", 2}, {"look", 1}, {"prune", 1}, {"erase", 1}, {"run", 1}} {
+	}{{"rest", 1}, {"act", 14}, {"insert", 5}, {"claim", 9}, {"pass", 5}, {"sweep", 2}, {"replay", 2}, {"look", 1}, {"prune", 1}, {"erase", 1}, {"run", 1}, {"sign", 2}} {
 		for range o.share {
 			list = append(list, o.name)
 		}

@@ -249,9 +249,13 @@ func closedRefused[TX any](b *bench[TX]) {
 		for _, tx := range []driver.Tx{tx, b.Bound.Join(raw)} {
 			_, schema := tx.Schema(b.ctx)
 			_, savepoint := tx.Savepoint(b.ctx)
+			_, _, lock := tx.LockApproval(b.ctx, run.ID)
+			_, decide := tx.Decide(b.ctx, driver.Decision{Approval: run.ID, Status: driver.ApprovalConfirmed, By: "a:1"})
 			for what, err := range map[string]error{
 				"insert": tx.Insert(b.ctx, []driver.New{b.message("mail")}), "open run": tx.OpenRun(b.ctx, run),
 				"seal run": tx.SealRun(b.ctx, run), "schema": schema, "savepoint": savepoint, "commit": tx.Commit(b.ctx),
+				"propose": tx.Propose(b.ctx, proposal(), ttl), "lock approval": lock, "decide": decide,
+				"consume": tx.Consume(b.ctx, run.ID, run.ID),
 			} {
 				b.that(errors.Is(err, driver.ErrClosed), "%s after %s: %v, want ErrClosed", what, end, err)
 			}

@@ -52,7 +52,13 @@ var columns = map[string]map[string]class{
 	"run": {
 		"id": asUUID, "created_at": asTime, "sealed_at": asTime, "approval_id": asUUID, "operation": asText,
 		"actor": asText, "tenant": asText, "security_version": asText, "target": asText, "target_version": asText,
-		"subject": asText, "input_digest": asBytes, "receipt": asText,
+		"subject": asText, "input_digest": asBytes, "receipt": asText, "work": asBytes,
+	},
+	"approval": {
+		"id": asUUID, "created_at": asTime, "expires_at": asTime, "operation": asText, "actor": asText, "tenant": asText,
+		"target": asText, "subject": asText, "input": asText, "input_digest": asBytes, "proposer": asText, "reason": asText,
+		"other_confirmer": asBool, "status": asNumber, "decided_by": asText, "decided_at": asTime, "decision": asText,
+		"run_id": asUUID, "consumed_at": asTime,
 	},
 	"setting": {"name": asText, "value": asText},
 }

@@ -31,6 +31,7 @@ func Run[TX any](t *testing.T, open func(t *testing.T) Harness[TX]) {
 		{"Prune", pruneTests[TX]()},
 		{"View", viewTests[TX]()},
 		{"Run", runTests[TX]()},
+		{"Approval", approvalTests[TX]()},
 		{"Registry", registryTests[TX]()},
 		{"Guard", guardTests[TX]()},
 		{"Concurrent", concurrentTests[TX]()},

@@ -48,6 +48,7 @@ func (b *bench[TX]) writes(tx TX) map[string]func(context.Context) error {
 		"an intent": func(ctx context.Context) error {
 			return join.Insert(ctx, []driver.New{b.message("mail"), b.work("triaged")})
 		},
+		"a proposal": func(ctx context.Context) error { return join.Propose(ctx, proposal(), ttl) },
 		"a run": func(ctx context.Context) error {
 			return join.OpenRun(ctx, driver.Run{ID: driver.NewID(), Operation: "triage", Actor: "staff:7", Tenant: "tenant:1"})
 		},

@@ -129,24 +129,18 @@ func (j joined) OpenRun(ctx context.Context, r driver.Run) error {
 	tx := j.tx
 	tx.store.mu.Lock()
 	defer tx.store.mu.Unlock()
-	keys := []string{"run/" + r.ID.String()}
-	if r.Approval != (driver.ID{}) {
-		keys = append(keys, "approval/"+r.Approval.String())
-	}
-	if err := tx.await(ctx, keys); err != nil {
+	key := "run/" + r.ID.String()
+	if err := tx.await(ctx, []string{key}); err != nil {
 		return err
 	}
-	for _, key := range keys {
-		if _, exists := tx.taken(key); exists {
-			return fmt.Errorf("run %s: %s exists", r.ID, key)
-		}
+	if _, exists := tx.taken(key); exists {
+		return fmt.Errorf("run %s exists", r.ID)
 	}
-	for _, key := range keys {
-		tx.take(key, r.ID)
-	}
-	r.CreatedAt = tx.store.clock.now()
-	r.Receipt = slices.Clone(r.Receipt)
-	tx.rows.runs[r.ID] = &run{Run: r}
+	tx.take(key, r.ID)
+	tx.rows.runs[r.ID] = &run{driver.Run{
+		ID: r.ID, Operation: r.Operation, Actor: r.Actor, Tenant: r.Tenant, Target: r.Target, Subject: r.Subject,
+		InputDigest: r.InputDigest, CreatedAt: tx.store.clock.now(),
+	}}
 	return nil
 }
 
@@ -162,7 +156,7 @@ func (j joined) SealRun(ctx context.Context, r driver.Run) error {
 		return err
 	}
 	opened := tx.rows.runs[r.ID]
-	if opened == nil || !opened.sealedAt.IsZero() {
+	if opened == nil || !opened.SealedAt.IsZero() {
 		return fmt.Errorf("run %s is not open in this transaction", r.ID)
 	}
 	if len(r.Receipt) > 4096 {
@@ -170,9 +164,9 @@ func (j joined) SealRun(ctx context.Context, r driver.Run) error {
 	}
 	sealed, now := *opened, tx.store.clock.now()
 	sealed.SecurityVersion, sealed.Target, sealed.TargetVersion = r.SecurityVersion, r.Target, r.TargetVersion
-	sealed.Receipt, sealed.sealedAt = slices.Clone(r.Receipt), now
+	sealed.Receipt, sealed.Work, sealed.SealedAt = slices.Clone(r.Receipt), slices.Clone(r.Work), now
 	tx.rows.runs[r.ID] = &sealed
-	tx.rows.audits = append(tx.rows.audits, audit{at: now, madeBy: sealed.Actor, action: "run", run: r.ID})
+	tx.rows.audits = append(tx.rows.audits, audit{at: now, madeBy: sealed.Actor, action: "run", run: r.ID, approval: sealed.Approval})
 	return nil
 }
 

@@ -40,8 +40,8 @@ func (s *Store) Rows(table string) ([]map[string]any, error) {
 			rows = append(rows, r.row())
 		}
 	case "approval":
-		for i := range t.approvals {
-			rows = append(rows, t.approvals[i].row())
+		for _, a := range t.approvals {
+			rows = append(rows, a.row())
 		}
 	case "audit":
 		for i := range t.audits {
@@ -155,10 +155,10 @@ func attemptRow(l *driver.Logged) map[string]any {
 
 func (r *run) row() map[string]any {
 	row := map[string]any{
-		"id": r.ID, "created_at": r.CreatedAt, "sealed_at": moment(r.sealedAt), "approval_id": id(r.Approval),
+		"id": r.ID, "created_at": r.CreatedAt, "sealed_at": moment(r.SealedAt), "approval_id": id(r.Approval),
 		"operation": r.Operation, "actor": r.Actor, "tenant": r.Tenant, "security_version": text(r.SecurityVersion),
 		"target": text(r.Target), "target_version": text(r.TargetVersion), "subject": text(r.Subject),
-		"input_digest": nil, "receipt": text(string(r.Receipt)),
+		"input_digest": nil, "receipt": text(string(r.Receipt)), "work": r.WorkBytes(),
 	}
 	if r.InputDigest != (lifecycle.Digest{}) {
 		row["input_digest"] = r.InputDigest[:]
@@ -175,17 +175,19 @@ func (r *resolution) row() map[string]any {
 
 func (a *approval) row() map[string]any {
 	return map[string]any{
-		"id": a.id, "created_at": a.createdAt, "expires_at": a.expiresAt, "operation": a.operation,
-		"actor": a.actor, "tenant": a.tenant, "target": text(a.target), "subject": text(a.subject),
-		"input_digest": a.digest[:], "proposer": a.proposer, "status": 0,
-		"decided_by": nil, "decided_at": nil, "run_id": id(a.run), "consumed_at": nil,
+		"id": a.ID, "created_at": a.CreatedAt, "expires_at": a.ExpiresAt, "operation": a.Operation,
+		"actor": a.Actor, "tenant": a.Tenant, "target": text(a.Target), "subject": text(a.Subject),
+		"input": text(string(a.Input)), "input_digest": a.InputDigest[:], "proposer": a.Proposer, "reason": text(a.Reason),
+		"other_confirmer": a.OtherConfirmer, "status": int(a.Status),
+		"decided_by": text(a.By), "decided_at": moment(a.DecidedAt), "decision": text(a.Decision),
+		"run_id": id(a.Run), "consumed_at": moment(a.ConsumedAt),
 	}
 }
 
 func (a *audit) row(n int) map[string]any {
 	return map[string]any{
 		"id": n + 1, "at": a.at, "made_by": a.madeBy, "action": a.action, "run_id": id(a.run),
-		"ref": nil, "reason": nil, "before": nil, "after": nil,
+		"approval_id": id(a.approval), "ref": nil, "reason": nil, "before": nil, "after": nil,
 	}
 }
 

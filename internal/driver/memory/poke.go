@@ -25,13 +25,13 @@ func (s *Store) Put(table string, row map[string]any) error {
 			outcome: value[int](row, "outcome"), madeBy: value[string](row, "made_by"), evidence: value[string](row, "evidence"),
 		})
 	case "approval":
-		a := approval{
-			id: value[driver.ID](row, "id"), createdAt: now, expiresAt: value[time.Time](row, "expires_at"),
-			operation: value[string](row, "operation"), actor: value[string](row, "actor"), tenant: value[string](row, "tenant"),
-			target: value[string](row, "target"), subject: value[string](row, "subject"), proposer: value[string](row, "proposer"),
+		a := driver.Approval{
+			ID: value[driver.ID](row, "id"), CreatedAt: now, ExpiresAt: value[time.Time](row, "expires_at"),
+			Operation: value[string](row, "operation"), Actor: value[string](row, "actor"), Tenant: value[string](row, "tenant"),
+			Target: value[string](row, "target"), Subject: value[string](row, "subject"), Proposer: value[string](row, "proposer"),
 		}
-		copy(a.digest[:], value[[]byte](row, "input_digest"))
-		s.rows.approvals = append(s.rows.approvals, a)
+		copy(a.InputDigest[:], value[[]byte](row, "input_digest"))
+		s.rows.approvals[a.ID] = &approval{Approval: a}
 	default:
 		return fmt.Errorf("no row of table %q can be put", table)
 	}

@@ -129,7 +129,7 @@ func (s *Store) Erase(ctx context.Context, subjects []string) (int, error) {
 			erased++
 		}
 		change.commit(&s.rows)
-		s.rows.forgetPeople(gone)
+		s.rows.forgetPeople(gone, now)
 		return nil
 	})
 	if err != nil {
@@ -142,7 +142,7 @@ func blank(subject string) bool { return len(bytes.TrimSpace([]byte(subject))) =
 
 // forgetPeople removes the content of runs and approvals; that they took place
 // stays on record.
-func (t *tables) forgetPeople(gone map[string]bool) {
+func (t *tables) forgetPeople(gone map[string]bool, now time.Time) {
 	for id, r := range t.runs {
 		if gone[r.Subject] {
 			bare := *r
@@ -150,9 +150,9 @@ func (t *tables) forgetPeople(gone map[string]bool) {
 			t.runs[id] = &bare
 		}
 	}
-	for i := range t.approvals {
-		if a := &t.approvals[i]; gone[a.subject] {
-			a.subject, a.target = "", ""
+	for id, a := range t.approvals {
+		if gone[a.Subject] {
+			t.approvals[id] = a.bare(now)
 		}
 	}
 }

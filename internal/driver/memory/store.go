@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/consign-go/consign/internal/driver"
-	"github.com/consign-go/consign/internal/lifecycle"
 )
 
 // Store is an open database in memory. It is safe for concurrent use. Open
@@ -104,7 +103,7 @@ type tables struct {
 	tasks       map[string]map[driver.ID]*delivery // by task: those that take part in its order
 	attempts    map[driver.ID][]driver.Logged
 	resolutions []resolution
-	approvals   []approval
+	approvals   map[driver.ID]*approval
 	runs        map[driver.ID]*run
 	audits      []audit
 	keys        map[string]driver.ID // unique keys, and the row that has each
@@ -121,6 +120,7 @@ func (t *tables) reset() {
 		tasks:      map[string]map[driver.ID]*delivery{},
 		attempts:   map[driver.ID][]driver.Logged{},
 		runs:       map[driver.ID]*run{},
+		approvals:  map[driver.ID]*approval{},
 		keys:       map[string]driver.ID{},
 		own:        map[string]string{},
 		programs:   map[driver.ID]program{},
@@ -160,16 +160,13 @@ func index(by map[string]map[driver.ID]*delivery, name string, d *delivery, in b
 }
 
 // run is a row of the run table.
-type run struct {
-	driver.Run
-	sealedAt time.Time
-}
+type run struct{ driver.Run }
 
 // audit is a row of the audit table.
 type audit struct {
 	at             time.Time
 	madeBy, action string
-	run            driver.ID
+	run, approval  driver.ID
 }
 
 // resolution is a row of the resolution table.
@@ -180,11 +177,9 @@ type resolution struct {
 	madeBy, evidence    string
 }
 
-// approval is a row of the approval table, as far as an erasure touches it.
+// approval is a row of the approval table. As any other, it is never changed in
+// place.
 type approval struct {
-	id, run                                   driver.ID
-	createdAt, expiresAt                      time.Time
-	operation, actor, tenant, target, subject string
-	proposer                                  string
-	digest                                    lifecycle.Digest
+	driver.Approval
+	erased bool
 }

@@ -30,13 +30,14 @@ type written struct {
 	intents    []*driver.Intent
 	deliveries []*delivery
 	runs       map[driver.ID]*run
+	approvals  map[driver.ID]*approval
 	audits     []audit
 	keys       map[string]driver.ID
 	own        map[string]string
 }
 
 func newWritten() written {
-	return written{runs: map[driver.ID]*run{}, keys: map[string]driver.ID{}, own: map[string]string{}}
+	return written{runs: map[driver.ID]*run{}, approvals: map[driver.ID]*approval{}, keys: map[string]driver.ID{}, own: map[string]string{}}
 }
 
 // clone is the state that a savepoint goes back to. Rows themselves are never
@@ -44,7 +45,7 @@ func newWritten() written {
 func (w *written) clone() written {
 	return written{
 		intents: slices.Clone(w.intents), deliveries: slices.Clone(w.deliveries), audits: slices.Clone(w.audits),
-		runs: maps.Clone(w.runs), keys: maps.Clone(w.keys), own: maps.Clone(w.own),
+		runs: maps.Clone(w.runs), approvals: maps.Clone(w.approvals), keys: maps.Clone(w.keys), own: maps.Clone(w.own),
 	}
 }
 
@@ -76,6 +77,9 @@ func (tx *Tx) Commit() error {
 		s.rows.put(d)
 	}
 	maps.Copy(s.rows.runs, tx.rows.runs)
+	for id, a := range tx.rows.approvals {
+		s.rows.approvals[id] = a.after(s.rows.approvals[id])
+	}
 	maps.Copy(s.rows.keys, tx.rows.keys)
 	maps.Copy(s.rows.own, tx.rows.own)
 	s.rows.audits = append(s.rows.audits, tx.rows.audits...)

@@ -1,5 +1,5 @@
-// Package demo shows what Consign promises at the moment of a commit, on a
-// throw-away SQLite file. Everything it says it has checked in the tables.
+// Package demo shows what Consign promises at the moment of a commit and at the
+// moment of delivery, on a throw-away SQLite file. Everything it says it has checked in the tables.
 package demo
 
 import (
@@ -20,6 +20,8 @@ import (
 type desk struct {
 	db     *sql.DB
 	outbox *consign.Outbox[*sql.Tx]
+	far    far
+	notice consign.Ref // the work that the operation left
 }
 
 // step is one promise: do does it, checks it and says what was seen.
@@ -34,7 +36,9 @@ var steps = []step{
 	{"a batch with one bad message is refused whole, naming field and limit", refused},
 	{"a call repeated after a lost answer finds its own message; other content conflicts", repeated},
 	{"an admitted operation leaves its row, its work and its receipt, all or nothing", operation},
-	{"an actor who lost the authority runs nothing", revoked},
+	{"its work is delivered once the authority has said yes again, with the bytes that were digested", delivered},
+	{"a record that was edited after the commit: its work is not delivered as if nothing had been", edited},
+	{"an actor who lost the authority runs nothing, and what waits on the actor's behalf is cancelled", revoked},
 }
 
 // Run shows every step and returns an error if a promise did not hold. It needs a
@@ -94,6 +98,7 @@ func (d *desk) prepare(ctx context.Context) error {
 	}
 	d.outbox, err = consign.New(store, &consign.Options{
 		Channels:  []consign.Channel{{Name: "crm", Retry: consign.OnSchedule, Idempotent: true}},
+		Handlers:  []consign.Handler{notice.Handler(d.deliver)},
 		Authority: membership{},
 	})
 	return err

@@ -15,6 +15,9 @@ import (
 type membership struct{}
 
 func (membership) Principal(ctx context.Context, v consign.View, actor, tenant consign.Entity) (consign.Principal, error) {
+	if actor.Type != "staff" || tenant.Type != "tenant" {
+		return consign.Principal{}, consign.ErrRevoked
+	}
 	p := consign.Principal{Actor: actor, Tenant: tenant}
 	err := consign.Read(ctx, v, func(tx *sql.Tx) error {
 		return tx.QueryRowContext(ctx, `SELECT security_version FROM staff WHERE id = ? AND tenant = ? AND active`,
@@ -27,6 +30,9 @@ func (membership) Principal(ctx context.Context, v consign.View, actor, tenant c
 }
 
 func (membership) Target(ctx context.Context, v consign.View, p consign.Principal, e consign.Entity) (consign.Target, error) {
+	if e.Type != "ticket" {
+		return consign.Target{}, consign.ErrUnavailable
+	}
 	t := consign.Target{Entity: e}
 	err := consign.Read(ctx, v, func(tx *sql.Tx) error {
 		return tx.QueryRowContext(ctx, `SELECT lock_version FROM ticket WHERE id = ? AND tenant = ?`,
@@ -40,6 +46,14 @@ func (membership) Target(ctx context.Context, v consign.View, p consign.Principa
 
 func (membership) MayRun(_ context.Context, _ consign.View, _ consign.Principal, operation string, t consign.Target) (bool, error) {
 	return operation == "triage" && t.Entity.Type == "ticket", nil
+}
+
+func (membership) MayRead(_ context.Context, _ consign.View, _ consign.Principal, operation string, target consign.Entity) (bool, error) {
+	return operation == "triage" && target.Type == "ticket", nil
+}
+
+func (membership) MayDeliver(_ context.Context, _ consign.View, _ consign.Principal, operation, kind string, t consign.Target) (bool, error) {
+	return operation == "triage" && kind == notice.Kind && t.Entity.Type == "ticket", nil
 }
 
 // noticeInput is what the notice about a triaged ticket needs to know.
@@ -86,17 +100,7 @@ func operation(ctx context.Context, d *desk) (string, error) {
 	if len(receipt.Work) != 1 || receipt.Version != "2" {
 		return "", fmt.Errorf("the receipt has %d pieces of work at version %s", len(receipt.Work), receipt.Version)
 	}
+	d.notice = receipt.Work[0]
 	return fmt.Sprintf("run %s committed ticket 42 at version %s with work %s; a run that failed before it left nothing",
 		receipt.Run, receipt.Version, receipt.Work[0]), d.expect(ctx, 42, "triaged", 3)
-}
-
-func revoked(ctx context.Context, d *desk) (string, error) {
-	if _, err := d.db.ExecContext(ctx, `UPDATE staff SET active = 0 WHERE id = 7`); err != nil {
-		return "", err
-	}
-	_, err := d.runTriage(ctx, 43, nil)
-	if !errors.Is(err, consign.ErrRevoked) {
-		return "", fmt.Errorf("an operation of a revoked actor: %v", err)
-	}
-	return err.Error(), d.expect(ctx, 43, "new", 3)
 }
