@@ -32,6 +32,7 @@ type base struct {
 	answers bool              // the call answers with the ref
 	exact   bool              // numbers of any length have a canonical form
 	schema  string
+	another func(t *testing.T) *base // a second one of its kind
 }
 
 type querier interface {
@@ -127,7 +128,7 @@ func onPostgres(t *testing.T) *base {
 		t.Fatal(err)
 	}
 	return &base{
-		db: db, store: store, names: strings.NewReplacer("{s}", schema+"."), answers: true, exact: true, schema: schema,
+		db: db, store: store, names: strings.NewReplacer("{s}", schema+"."), answers: true, exact: true, schema: schema, another: onPostgres,
 		call: `SELECT {s}enqueue_message(contract => $1, channel => $2, payload => $3, recipient => $4, id => $5, task => $6,
 			task_index => $7, subject => $8, not_before => $9)`,
 	}
@@ -148,7 +149,7 @@ func onSQLite(t *testing.T) *base {
 		t.Fatal(err)
 	}
 	return &base{
-		db: db, store: store, names: strings.NewReplacer("{s}", "consign_"),
+		db: db, store: store, names: strings.NewReplacer("{s}", "consign_"), another: onSQLite,
 		call: `INSERT INTO {s}enqueue_message (contract, channel, payload, recipient, id, task, task_index, subject, not_before)
 			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 	}

@@ -1,6 +1,9 @@
 package plainsqltest
 
 import (
+	"context"
+	"time"
+
 	"github.com/consign-go/consign"
 )
 
@@ -16,4 +19,12 @@ func (b *base) ref(id string) any {
 		return id
 	}
 	return ref.ID[:]
+}
+
+// deliverer is a program that knows the channel.
+func deliverer(sent *int) *consign.Options {
+	return &consign.Options{Channels: []consign.Channel{{
+		Name: "crm", Retry: consign.OnSchedule, Idempotent: true, MaxAttempts: 5, MaxAge: time.Hour,
+		Deliver: func(context.Context, consign.Message, consign.Attempt) error { *sent++; return nil },
+	}}}
 }

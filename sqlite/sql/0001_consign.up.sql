@@ -369,7 +369,8 @@ BEGIN
         WHEN length(CAST('a' AS BLOB)) <> 1 THEN RAISE(ABORT, 'consign: enqueue: the database is in UTF-16, it must be in UTF-8')
         WHEN typeof(NEW.channel) <> 'text' OR length(CAST(NEW.channel AS BLOB)) NOT BETWEEN 1 AND 128
             THEN RAISE(ABORT, 'consign: enqueue: channel limit 1 to 128 bytes of text')
-        WHEN NEW.channel GLOB '*[^ -~]*' THEN RAISE(ABORT, 'consign: enqueue: channel is not printable ASCII')
+        WHEN NEW.channel GLOB '*[^ -~]*' OR instr(CAST(NEW.channel AS BLOB), x'00') > 0
+            THEN RAISE(ABORT, 'consign: enqueue: channel is not printable ASCII')
         WHEN NEW.recipient IS NOT NULL AND typeof(NEW.recipient) <> 'text' OR length(CAST(NEW.recipient AS BLOB)) > 2048
             THEN RAISE(ABORT, 'consign: enqueue: recipient limit 0 to 2048 bytes of text')
         WHEN NEW.task IS NOT NULL AND typeof(NEW.task) <> 'text' OR length(CAST(NEW.task AS BLOB)) > 128
@@ -541,7 +542,7 @@ END;
 CREATE VIEW {s}enqueue_text (value) AS SELECT NULL WHERE 0;
 
 CREATE TRIGGER {i}enqueue_text INSTEAD OF INSERT ON {s}enqueue_text
-WHEN length(NEW.value) <> length(CAST(NEW.value AS BLOB))
+WHEN NEW.value GLOB '*[^' || char(1) || '-' || char(127) || ']*' OR instr(CAST(NEW.value AS BLOB), x'00') > 0
 BEGIN
     SELECT RAISE(ABORT, 'consign: enqueue: a text is not valid UTF-8, or contains NUL or a lone surrogate')
     WHERE '' NOT IN (
