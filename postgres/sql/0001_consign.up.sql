@@ -320,7 +320,7 @@ FROM {s}delivery d LEFT JOIN {s}intent i ON i.ref = d.ref;
 
 -- Enqueue from any language: the contract is in docs/sql.md, and everything below
 -- serves it. The functions are in PL/pgSQL because nothing else is in every
--- database. Only what enqueue_message calls is not pinned to a search_path itself.
+-- database. What enqueue_message calls runs under its settings and has none itself.
 
 -- One number of a JSON text as RFC 8785 section 3.2.2.3 spells it: a double by the
 -- rules of ECMAScript. Integers are compared by their digits, as a detour through a
@@ -453,8 +453,9 @@ $$;
 --
 -- It runs with its owner's rights, so that an application needs no right to any
 -- table: EXECUTE on it and USAGE of the schema are all. Hence nothing is found by
--- the caller's search_path. The other two settings are for how doubles are spelled,
--- and for looking up a repeated id by its key whatever the statistics say.
+-- the caller's search_path. The other settings are for how these functions are read,
+-- for how doubles are spelled, and for looking up a repeated id by its key whatever
+-- the statistics say.
 CREATE FUNCTION {s}enqueue_message(
     contract   integer,
     channel    text,
@@ -468,6 +469,7 @@ CREATE FUNCTION {s}enqueue_message(
 ) RETURNS uuid
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
+SET standard_conforming_strings = on
 SET extra_float_digits = 1
 SET enable_seqscan = off
 AS $$
