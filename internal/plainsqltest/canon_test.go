@@ -88,6 +88,24 @@ func TestPayloadsAreCheckedAsInGo(t *testing.T) {
 	})
 }
 
+// TestLongFractionsAreRefusedOnSQLite, and those with 15 digits are not: there are
+// never two spellings of one double.
+func TestLongFractionsAreRefusedOnSQLite(t *testing.T) {
+	b := onSQLite(t)
+	for number, taken := range map[string]bool{
+		"0.300000000000000": true, "0.30000000000000004": false, "123456789012345e-10": true, "1234567890123456e-10": false,
+		"1.00000000000001": true, "1.000000000000001": false, "1e-307": true, "9.99999999999999e-308": false, "1.79769313486231e308": true,
+		"100000000000000000e-3": true, "0.000000000000000000001": true, "1234567890123456": true, "1234567890123456.0": false,
+	} {
+		text := `{"a":` + number + `}`
+		if err := b.try(t, note(func(r *row) { r.payload = text })); refusal(t, err) == "" != taken {
+			t.Errorf("%s: %v", number, err)
+		} else if !taken && !strings.Contains(err.Error(), "more than 15 digits") {
+			t.Errorf("%s: %v", number, err)
+		}
+	}
+}
+
 // TestRandomPayloadsHaveTheCanonicalFormOfGo: any payload, in any spelling.
 func TestRandomPayloadsHaveTheCanonicalFormOfGo(t *testing.T) {
 	onBoth(t, func(t *testing.T, b *base) {
