@@ -71,6 +71,9 @@ func (o *Outbox[TX]) newEngine(opt *Options) *dispatch.Engine {
 	if w, ok := o.bound.(driver.Waker); ok {
 		c.Waker = w
 	}
+	if p, ok := o.bound.(driver.Pauses); ok {
+		c.Pauses = p
+	}
 	for _, ch := range o.channels {
 		if ch.Deliver != nil {
 			c.Served = append(c.Served, ch.served())

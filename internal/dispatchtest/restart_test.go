@@ -4,6 +4,7 @@ package dispatchtest
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -64,11 +65,11 @@ func (d *database) blocked() error {
 	for end := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
 		n, err := d.one(context.Background(), `SELECT count(*) FROM pg_locks
 			WHERE NOT granted AND mode <> 'AccessShareLock' AND relation = to_regclass($1)`, d.Schema+".delivery")
-		if err != nil || n > 0 {
-			return err
-		}
-		if time.Now().After(end) {
-			return errGone
+		switch { // an error is that of a connection from before the last restart
+		case err == nil && n > 0:
+			return nil
+		case time.Now().After(end):
+			return errors.Join(errors.New("nobody waits for the lock"), err)
 		}
 	}
 }
@@ -112,10 +113,16 @@ func (d *database) strikes(t *testing.T, p program, step string, b blow) {
 	down, up := make(chan struct{}), make(chan struct{})
 	w := &stricken{Driver: d.mustOpen(t).Driver, step: step}
 	w.befall = func(call func() error) error {
-		return b.befalls(d, call, func() {
+		fell := false
+		err := b.befalls(d, call, func() {
+			fell = true
 			close(down)
 			<-up
 		})
+		if !fell {
+			t.Errorf("%s %s: %v", b.name, step, err)
+		}
+		return err
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)

@@ -235,4 +235,8 @@ type Serves struct {
 	Version     string
 	Fingerprint [32]byte
 	Upgrade     bool // this older version, whatever its fingerprint
+
+	// Contract is what is copied onto what is created anew for it; zero: driven by
+	// hand.
+	Contract lifecycle.Contract
 }

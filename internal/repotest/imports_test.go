@@ -29,6 +29,7 @@ var mustSee = []string{
 	"./internal/repotest",
 	"./internal/rules",
 	"./migrate",
+	"./operator",
 	"./postgres",
 	"./reply",
 	"./sqlite",

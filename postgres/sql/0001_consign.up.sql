@@ -287,6 +287,13 @@ CREATE TABLE {s}program_route (
     version      text NOT NULL DEFAULT '',            -- '' of a channel
     fingerprint  bytea,
     upgrades     boolean NOT NULL DEFAULT false,      -- serves this older version through an upgrader
+    -- the contract that is copied onto what is created anew for it
+    retry        smallint NOT NULL DEFAULT 0,         -- 0: driven by hand
+    idempotent   boolean NOT NULL DEFAULT false,
+    max_attempts integer,
+    lease_ms     integer,
+    timeout_ms   integer,
+    max_age_ms   bigint,
     PRIMARY KEY (program_id, profile, kind, version)
 );
 

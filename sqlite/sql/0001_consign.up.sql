@@ -298,6 +298,13 @@ CREATE TABLE {s}program_route (
     version      TEXT NOT NULL DEFAULT '',           -- '' of a channel
     fingerprint  BLOB,
     upgrades     INTEGER NOT NULL DEFAULT 0,         -- serves this older version through an upgrader
+    -- the contract that is copied onto what is created anew for it
+    retry        INTEGER NOT NULL DEFAULT 0,         -- 0: driven by hand
+    idempotent   INTEGER NOT NULL DEFAULT 0,
+    max_attempts INTEGER,
+    lease_ms     INTEGER,
+    timeout_ms   INTEGER,
+    max_age_ms   INTEGER,
     PRIMARY KEY (program_id, profile, kind, version)
 ) STRICT, WITHOUT ROWID;
 
