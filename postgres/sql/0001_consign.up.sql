@@ -337,7 +337,7 @@ DECLARE
     part   text[];
     sign   text;
     digits text;
-    point  bigint; -- the magnitude is 0.digits × 10^point
+    point  bigint; -- the magnitude is 0.digits * 10^point
     zeros  bigint;
     f      double precision;
     shorter text;
@@ -345,7 +345,7 @@ BEGIN
     IF token ~ '^-?[0-9]+$' THEN
         digits := ltrim(token, '-');
         IF length(digits) > 16 OR digits::bigint > 9007199254740991 THEN
-            RAISE EXCEPTION 'has an integer beyond ±(2^53−1): send it as a string' USING ERRCODE = '22023';
+            RAISE EXCEPTION 'has an integer larger than 2^53-1 in magnitude: send it as a string' USING ERRCODE = '22023';
         END IF;
         RETURN CASE digits WHEN '0' THEN '0' ELSE token END;
     END IF;
@@ -400,7 +400,7 @@ BEGIN
     zeros := point - length(digits);
     IF zeros >= 0 AND point <= 21 THEN
         IF f > 9007199254740991 THEN
-            RAISE EXCEPTION 'has an integer beyond ±(2^53−1): send it as a string' USING ERRCODE = '22023';
+            RAISE EXCEPTION 'has an integer larger than 2^53-1 in magnitude: send it as a string' USING ERRCODE = '22023';
         END IF;
         RETURN sign || digits || repeat('0', zeros::integer);
     ELSIF point BETWEEN 1 AND 21 THEN

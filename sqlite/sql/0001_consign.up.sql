@@ -490,7 +490,7 @@ BEGIN
         FROM step
         WHERE token IS NOT NULL
     ),
-    -- Numbers: 0.digits × 10^point. Up to 15 digits are the shortest that read back as
+    -- Numbers: 0.digits * 10^point. Up to 15 digits are the shortest that read back as
     -- their double (but for the very small ones), so that nothing needs to be rounded.
     part (place, front, kinds, said, size, whole, digits, exponent) AS (
         SELECT place, front, kinds, said, size, CASE instr(base, '.') WHEN 0 THEN base ELSE substr(base, 1, instr(base, '.') - 1) END,
@@ -582,7 +582,7 @@ BEGIN
     SELECT CASE NEW.payload
         WHEN 'depth' THEN RAISE(ABORT, 'consign: enqueue: payload is nested deeper than 8 levels')
         WHEN 'twice' THEN RAISE(ABORT, 'consign: enqueue: payload has two members of one name')
-        WHEN 'integer' THEN RAISE(ABORT, 'consign: enqueue: payload has an integer beyond ±(2^53−1): send it as a string')
+        WHEN 'integer' THEN RAISE(ABORT, 'consign: enqueue: payload has an integer larger than 2^53-1 in magnitude: send it as a string')
         WHEN 'finite' THEN RAISE(ABORT, 'consign: enqueue: payload has a number that is not finite')
         WHEN 'digits' THEN RAISE(ABORT, 'consign: enqueue: payload has a fraction of more than 15 digits or below 1e-307: round it or send it as a string')
         ELSE CASE WHEN length(CAST(NEW.payload AS BLOB)) > 16384
