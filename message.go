@@ -237,5 +237,5 @@ func (o *Outbox[TX]) there(ctx context.Context, refs []Ref) bool {
 // unconfirmed is a commit without an answer.
 type unconfirmed struct{ cause error }
 
-func (u unconfirmed) Error() string   { return ErrUnconfirmed.Error() + ": " + u.cause.Error() }
+func (u unconfirmed) Error() string   { return u.cause.Error() } // which says so
 func (u unconfirmed) Unwrap() []error { return []error{ErrUnconfirmed, u.cause} }

@@ -122,6 +122,8 @@ func (p savepoint) Release(ctx context.Context) error {
 }
 
 func (p savepoint) Rollback(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, restoreTimeout)
+	defer cancel()
 	err := p.on.exec(ctx, "ROLLBACK TO SAVEPOINT "+p.name, nil)
 	if err == nil {
 		err = p.on.exec(ctx, "RELEASE SAVEPOINT "+p.name, nil)
@@ -151,19 +153,22 @@ func (t *transaction) Commit(ctx context.Context) error {
 	return clean("commit", err)
 }
 
-// Rollback undoes the transaction.
+// Rollback undoes the transaction. It is called with contexts that do not end, and
+// does not wait for ever for a server that does not answer.
 func (t *transaction) Rollback(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, restoreTimeout)
+	defer cancel()
 	return clean("roll back", t.on.rollback(ctx))
 }
 
 // pgxSession is a session on a pgx.Tx.
 type pgxSession struct{ tx pgx.Tx }
 
-// open reports a transaction that ended by a statement, COMMIT or ROLLBACK, which pgx
-// does not notice: what is written next would be committed at once, alone.
+// open returns driver.ErrClosed where a statement of the program's own has ended the
+// transaction, which pgx does not notice: what came then would commit at once.
 func (s pgxSession) open() error {
 	if conn := s.tx.Conn(); conn != nil && !conn.IsClosed() && conn.PgConn().TxStatus() == 'I' {
-		return pgx.ErrTxClosed
+		return driver.ErrClosed
 	}
 	return nil
 }

@@ -5,6 +5,8 @@ import (
 	"database/sql"
 	"encoding/hex"
 	"errors"
+	"fmt"
+	"strings"
 
 	"github.com/consign-go/consign/internal/driver"
 )
@@ -68,7 +70,7 @@ func (t *tx) Commit(ctx context.Context) error {
 	err := t.raw.Commit()
 	t.release(ctx, err)
 	if err != nil && !errors.Is(err, sql.ErrTxDone) && !notCommitted(err) {
-		err = errors.Join(driver.ErrUnconfirmed, err)
+		err = fmt.Errorf("%w: %w", driver.ErrUnconfirmed, err)
 	}
 	return t.e.fault("commit", err)
 }
@@ -87,7 +89,9 @@ func (t *tx) release(ctx context.Context, err error) {
 	}
 	conn := t.conn
 	t.conn = nil
-	if err != nil && !rollback(ctx, conn) {
+	// Somebody else may have ended it, inside of a view even, which could not make it
+	// writable again then.
+	if err != nil && (!rollback(ctx, conn) || setPragma(ctx, conn, "query_only", 0) != nil) {
 		discard(conn)
 		return
 	}
@@ -97,14 +101,31 @@ func (t *tx) release(ctx context.Context, err error) {
 	}
 }
 
+// alive returns driver.ErrClosed where SQLite has ended the transaction by itself, as
+// it does when a write is interrupted, the disk is full or a conflict clause says so.
+// database/sql does not notice: every statement would be a transaction of its own
+// then, and what is enqueued would commit although the program's data did not. There
+// is no way to ask; but only outside of a transaction can one begin.
+func (t *tx) alive(ctx context.Context) error {
+	_, err := t.raw.ExecContext(ctx, "BEGIN")
+	switch {
+	case err == nil:
+		t.raw.ExecContext(context.WithoutCancel(ctx), "ROLLBACK")
+		return fmt.Errorf("%w: SQLite has rolled it back after an error", driver.ErrClosed)
+	case strings.Contains(err.Error(), "within a transaction"):
+		return nil
+	}
+	return err
+}
+
 // Savepoint begins a part that can be undone alone. Its name is its own: what the
 // caller's code leaves open inside of it can never be mistaken for it.
 func (t *tx) Savepoint(ctx context.Context) (driver.Savepoint, error) {
-	if err := t.open(ctx); err != nil {
-		return nil, t.e.fault("savepoint", err)
-	}
 	id := driver.NewID()
 	p := &savepoint{t: t, name: "consign_" + hex.EncodeToString(id[:])}
+	if err := t.alive(ctx); err != nil {
+		return nil, t.e.fault("savepoint", err)
+	}
 	if _, err := t.raw.ExecContext(ctx, "SAVEPOINT "+p.name); err != nil {
 		return nil, t.e.fault("savepoint", err)
 	}
@@ -154,21 +175,9 @@ func (t *tx) within(ctx context.Context, op string, fn func(s *session) error) e
 	}
 }
 
-// open reports a transaction that SQLite has rolled back by itself, as it does on
-// ON CONFLICT ROLLBACK, on a full disk and on some other errors. Where the program
-// went on all the same, what is written next would be committed at once, without the
-// rows that it belongs to. Inside a transaction BEGIN is refused and changes nothing.
-func (t *tx) open(ctx context.Context) error {
-	if _, err := t.raw.ExecContext(ctx, "BEGIN"); err != nil {
-		return nil // there is one, or the next statement tells what is wrong
-	}
-	t.raw.ExecContext(context.WithoutCancel(ctx), "ROLLBACK")
-	return sql.ErrTxDone
-}
-
 func (t *tx) try(ctx context.Context, fn func(s *session) error) error {
 	const name = "consign_call"
-	if err := t.open(ctx); err != nil {
+	if err := t.alive(ctx); err != nil {
 		return err
 	}
 	if _, err := t.raw.ExecContext(ctx, "SAVEPOINT "+name); err != nil {

@@ -252,3 +252,20 @@ func TestRetentionRemovesWhatIsOld(t *testing.T) {
 		d.stop()
 	})
 }
+
+// TestEnqueuedByPlainSQLDeliveredByTheDaemon: what an application in another language
+// has committed with its own change.
+func TestEnqueuedByPlainSQLDeliveredByTheDaemon(t *testing.T) {
+	onEach(t, func(t *testing.T, p *place) {
+		r := newReceiver(t)
+		d := p.serve(t, "--webhook", r.webhook("crm", ""))
+		const ref = "0198c5f0-1f7e-7cc3-98c4-dc0c0c07398f"
+		p.exec(t, `INSERT INTO {s}enqueue_message (contract, channel, payload, id) VALUES (1, 'crm', json_object('b', 1, 'a', 'ä'), '`+ref+`')`,
+			`SELECT {s}enqueue_message(1, channel => 'crm', payload => json_build_object('b', 1, 'a', 'ä'), id => '`+ref+`')`)
+		p.becomes(t, ref, "delivered")
+		if got := r.requests(); len(got) != 1 || got[0].Key != ref || got[0].Body != `{"a":"ä","b":1}` {
+			t.Errorf("received %+v", got)
+		}
+		d.stop()
+	})
+}
