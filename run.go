@@ -248,6 +248,7 @@ func (o *Outbox[TX]) execute(ctx context.Context, tx TX, dtx driver.Tx, r *Run, 
 		return Receipt{}, err
 	}
 	r.close()
+	r.traced(o.traced(ctx))
 	if r.target == (Entity{}) {
 		return Receipt{}, faults{{"target", "was neither admitted nor created"}}.err("run")
 	}
@@ -290,6 +291,13 @@ func (r *Run) close() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.closed = true
+}
+
+// traced gives all work of the run its trace context.
+func (r *Run) traced(trace string) {
+	for i := range r.rows {
+		r.rows[i].Trace = trace
+	}
 }
 
 // seal writes all work of the run and completes its row.

@@ -61,6 +61,7 @@ type outbox interface {
 	Drain(ctx context.Context, limit int) ([]consign.Result, error)
 	Scan(ctx context.Context, q consign.Queue, limit int) (int, error)
 	Wake(ctx context.Context) error
+	Now(ctx context.Context) (time.Time, error)
 	Receipt(ctx context.Context, run consign.ID, reader, tenant consign.Entity) (consign.Receipt, error)
 	Run(ctx context.Context, a consign.Admission, fn func(ctx context.Context, tx *txn, run *consign.Run) error) (consign.Receipt, error)
 }

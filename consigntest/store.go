@@ -93,8 +93,9 @@ func Advance[TX comparable](t testing.TB, s *Store[TX], d time.Duration) {
 // Enqueued returns what was enqueued in a transaction, in order: messages, and the
 // work of runs, which is written when the run's function has returned. It can be
 // asked while the transaction is open and afterwards, and forgets what a failing
-// Run, Join or EnqueueNow has rolled back. A rollback of the test's own it does not
-// see: whether something was committed, [consign.Outbox.Find] tells.
+// Run, Join or EnqueueNow has rolled back. A rollback of the test's own, and
+// messages of plain SQL, it does not see: whether something was committed,
+// [consign.Outbox.Find] tells.
 func Enqueued[TX comparable](t testing.TB, s *Store[TX], tx TX) []consign.Intent {
 	t.Helper()
 	var none TX

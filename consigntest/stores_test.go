@@ -105,6 +105,11 @@ func (s suite[TX]) shows(t *testing.T) {
 	}
 	for _, fault := range []error{io.EOF, nil} { // the one that fails leaves nothing
 		_, err = outbox.Join(ctx, tx, triage, func(_ context.Context, run *consign.Run) error {
+			if fault != nil {
+				if _, err := outbox.Enqueue(ctx, tx, consign.Message{Channel: "crm", Payload: map[string]any{"n": 2}}); err != nil {
+					return err
+				}
+			}
 			_, err := notice.Enqueue(run, "notice", noticeInput{"41"})
 			return errors.Join(err, fault)
 		})
