@@ -3,10 +3,10 @@ package console
 import (
 	"context"
 	"errors"
+	"html/template"
 	"net/http"
 	"path"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/consign-go/consign"
@@ -29,6 +29,7 @@ type Console struct {
 	peers     limiter // and by address
 	hashing   chan struct{}
 	shared    shared
+	pages     map[string]*template.Template
 }
 
 // approvals is approval.Approvals with its transaction type hidden.
@@ -64,6 +65,9 @@ func New[TX any](store consign.Store[TX], o *Options) (*Console, error) {
 	c.peers = limiter{most: 30, window: 5 * time.Minute, now: c.o.now, counts: map[string]*failures{}}
 	c.hashing = make(chan struct{}, 2)
 	c.foreign = http.NewCrossOriginProtection()
+	if c.pages, err = c.parse(); err != nil {
+		return nil, err
+	}
 	c.routes()
 	return c, nil
 }
@@ -128,7 +132,7 @@ func (c *Console) routes() {
 		{"GET /audit", Look, c.audit},
 		{"GET /approvals", Look, c.openApprovals},
 		{"GET /approvals/{id}", Look, c.approval},
-		{"POST /approvals/{id}/input", Content, c.approvalInput},
+		{"POST /approvals/{id}/input", Decide, c.approvalInput},
 		{"POST /approvals/{id}/confirm", Decide, c.confirmApproval},
 		{"POST /approvals/{id}/dismiss", Decide, c.dismissApproval},
 	} {
@@ -328,17 +332,4 @@ func (c *Console) nowhere(w http.ResponseWriter, r *http.Request) {
 	c.render(w, v, reply{status: http.StatusNotFound, page: "message", title: "Not found", data: message{
 		"There is no such page.", "", "/", "Overview",
 	}})
-}
-
-// shared is what all visitors see alike, asked for once in a while.
-type shared struct {
-	mu   sync.Mutex
-	last *snapshot
-}
-
-// forget makes the next look a fresh one.
-func (s *shared) forget() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.last = nil
 }

@@ -106,6 +106,7 @@ func (c *Console) signIn(w http.ResponseWriter, r *http.Request) {
 		c.signInForm(w, v, http.StatusForbidden, signingIn{Next: next, Wrong: "This form was not made for this browser. Try again; cookies have to be allowed."})
 		return
 	}
+	name = name[:min(len(name), 129)] // longer than any that exists: what is remembered stays small
 	keys := []string{"name\x00" + name, "peer\x00" + peerName(r)}
 	for i, l := range []*limiter{&c.names, &c.peers} {
 		if ok, wait := l.take(keys[i]); !ok {

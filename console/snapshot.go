@@ -2,6 +2,7 @@ package console
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"github.com/consign-go/consign/approval"
@@ -27,20 +28,64 @@ const (
 	approvalsTo = 100
 )
 
+// shared keeps the newest snapshot.
+type shared struct {
+	reading sync.Mutex // held while the database is asked, by one visitor at a time
+
+	mu    sync.Mutex
+	last  *snapshot
+	stale bool // somebody has done something since
+}
+
+// peek returns what was read last, however old it is; nil: nothing was.
+func (s *shared) peek() *snapshot {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.last == nil || s.last.err != nil {
+		return nil
+	}
+	return s.last
+}
+
+// forget makes the next look a fresh one.
+func (s *shared) forget() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.stale = true
+}
+
+// young returns what was read within a time; nil: nothing was.
+func (s *shared) young(now time.Time, within time.Duration) *snapshot {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.last == nil || s.stale || now.Sub(s.last.taken) >= within {
+		return nil
+	}
+	return s.last
+}
+
 // snapshot returns what was read lately, or reads it anew. Whoever comes while
 // somebody reads waits for that. An error is kept as long, so that a database in
 // trouble is not asked by every visitor.
 func (c *Console) snapshot(ctx context.Context) (*snapshot, error) {
-	c.shared.mu.Lock()
-	defer c.shared.mu.Unlock()
-	if s := c.shared.last; s != nil && c.o.now().Sub(s.taken) < c.o.Refresh {
+	if s := c.shared.young(c.o.now(), c.o.Refresh); s != nil {
 		return s, s.err
 	}
+	c.shared.reading.Lock()
+	defer c.shared.reading.Unlock()
+	if s := c.shared.young(c.o.now(), c.o.Refresh); s != nil {
+		return s, s.err
+	}
+	c.shared.mu.Lock()
+	c.shared.stale = false // what is done from here on may not be in it
+	c.shared.mu.Unlock()
 	// Others wait for it too, so that it does not end with the one who asked first.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.o.Timeout)
 	defer cancel()
 	s := &snapshot{taken: c.o.now()}
 	s.err = s.read(ctx, c)
+	c.shared.mu.Lock()
+	defer c.shared.mu.Unlock()
 	c.shared.last = s
 	return s, s.err
 }

@@ -47,3 +47,26 @@ func (o *Operator) content(ctx context.Context, op string, ref consign.Ref) (*vi
 	}
 	return v, err
 }
+
+// NoteApprovalRead enters in the audit that somebody is going to read what an approval
+// asks for. Package approval keeps what that is; whoever shows it calls this first.
+//
+// Errors: consign.ErrInvalid, consign.ErrSchema, or the database's own.
+func (o *Operator) NoteApprovalRead(ctx context.Context, by By, approval consign.ID) error {
+	const op = "read"
+	var fs faults
+	fs.by(by)
+	if approval.IsZero() {
+		fs.add("approval", "is the zero ID")
+	}
+	if err := fs.err(op); err != nil {
+		return err
+	}
+	if err := o.ready(ctx, op); err != nil {
+		return err
+	}
+	_, err := o.desk.Act(ctx, &driver.Action{Audit: driver.Audited{
+		By: by.Who, Action: op, Reason: by.Why, After: told{Approval: approval.String()}.text(),
+	}})
+	return failure(op, err)
+}

@@ -10,7 +10,7 @@ import (
 
 // recentSQL counts a bounded stretch of the index of ended deliveries.
 const recentSQL = `SELECT count(*) FROM (
-    SELECT 1 FROM {s}delivery d INDEXED BY {i}delivery_terminal
+    SELECT d.created_at FROM {s}delivery d INDEXED BY {i}delivery_terminal
     WHERE d.profile = ? AND d.terminal = ? AND d.created_at >= ? AND d.created_at < ?
     LIMIT ? + 1
 ) t`
