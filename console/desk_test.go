@@ -50,6 +50,7 @@ type clock struct {
 func (c *clock) now() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.time = c.time.Add(time.Microsecond) // so that what was read before is old
 	return c.time
 }
 
@@ -89,28 +90,36 @@ func open(t *testing.T, o Options) *desk {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return assemble(t, store, o)
+	return assemble(t, store, o, func(ref consign.Ref, at time.Time) error {
+		_, err := db.ExecContext(t.Context(), "UPDATE consign_delivery SET lease_until = ?, review_at = ? WHERE ref = ?",
+			at.UnixMicro(), at.UnixMicro(), ref.ID[:])
+		return err
+	})
 }
 
 // onPostgres is one on PostgreSQL.
 func onPostgres(t *testing.T, o Options) *desk {
 	t.Helper()
-	store, err := postgres.New(pgtest.Pool(t), &postgres.Options{Schema: pgtest.Schema(t)})
+	pool, schema := pgtest.Pool(t), pgtest.Schema(t)
+	store, err := postgres.New(pool, &postgres.Options{Schema: schema})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return assemble(t, store, o)
+	return assemble(t, store, o, func(ref consign.Ref, at time.Time) error {
+		_, err := pool.Exec(t.Context(), "UPDATE "+schema+".delivery SET lease_until = $1, review_at = $1 WHERE ref = $2", at, ref.ID)
+		return err
+	})
 }
 
 func assemble[TX any, S interface {
 	consign.Store[TX]
 	migrate.Store
-}](t *testing.T, store S, o Options) *desk {
+}](t *testing.T, store S, o Options, expire func(consign.Ref, time.Time) error) *desk {
 	t.Helper()
 	if _, err := migrate.Up(t.Context(), store); err != nil {
 		t.Fatal(err)
 	}
-	d := &desk{T: t, Scene: scene.New[TX](t, t.Context(), store), clock: clock{time: time.Now()}}
+	d := &desk{T: t, Scene: scene.New[TX](t.Context(), t, store, expire), clock: clock{time: time.Now()}}
 	if o.Users == nil && o.Proxy == nil && o.Host == nil {
 		o.Users = people()
 	}

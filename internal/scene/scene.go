@@ -22,6 +22,7 @@ type Scene struct {
 	ctx    context.Context
 	desk   driver.Desk
 	insert func(rows []driver.New) error
+	expire func(ref consign.Ref, at time.Time) error
 
 	// What is stored with what is put in from now on.
 	Text    string // in payloads, addresses, and whatever else takes any text
@@ -31,9 +32,10 @@ type Scene struct {
 }
 
 // New returns the scene in store.
-func New[TX any](t testing.TB, ctx context.Context, store consign.Store[TX]) *Scene {
+// expire ends the lease of a started message at a time, as the end of time does.
+func New[TX any](ctx context.Context, t testing.TB, store consign.Store[TX], expire func(ref consign.Ref, at time.Time) error) *Scene {
 	bound := store.Driver(driver.Key{})
-	s := &Scene{t: t, ctx: ctx, desk: bound.(driver.Desk), Text: "hello", Error: "connection refused", Program: "worker"}
+	s := &Scene{t: t, ctx: ctx, expire: expire, desk: bound.(driver.Desk), Text: "hello", Error: "connection refused", Program: "worker"}
 	s.insert = func(rows []driver.New) error {
 		_, tx, err := bound.Begin(ctx)
 		if err != nil {
@@ -54,8 +56,8 @@ var (
 	Once = lifecycle.Contract{Retry: lifecycle.Schedule, MaxAttempts: 3, Lease: time.Minute, Timeout: time.Second, MaxAge: time.Hour}
 	// Twice is.
 	Twice = lifecycle.Contract{Retry: lifecycle.Schedule, Idempotent: true, MaxAttempts: 3, Lease: time.Minute, Timeout: time.Second}
-	// Short has a lease that a test can wait for, in one process.
-	Short = lifecycle.Contract{Retry: lifecycle.Process, MaxAttempts: 3, Lease: 50 * time.Millisecond, Timeout: time.Millisecond}
+	// Looped is for messages whose process owns the retries.
+	Looped = lifecycle.Contract{Retry: lifecycle.Process, MaxAttempts: 3, Lease: time.Minute, Timeout: time.Second}
 )
 
 func (s *Scene) ok(err error) {
@@ -169,22 +171,15 @@ func (s *Scene) Late(ref consign.Ref) consign.Ref {
 	return ref
 }
 
-// Stranded is a message that was started and whose process is gone.
+// Stranded is a message that was started and whose process is gone: its lease was over
+// a minute ago.
 func (s *Scene) Stranded(channel string) consign.Ref {
 	s.t.Helper()
-	ref := s.Start(s.Message(channel, Short))
-	for end := time.Now().Add(30 * time.Second); ; time.Sleep(5 * time.Millisecond) {
-		waiting, err := s.desk.Review(s.ctx, driver.Place{}, 1000)
-		s.ok(err)
-		for _, p := range waiting {
-			if p.Ref == driver.ID(ref.ID) {
-				return ref
-			}
-		}
-		if time.Now().After(end) {
-			s.t.Fatal("it does not come into review")
-		}
-	}
+	ref := s.Start(s.Message(channel, Looped))
+	now, err := s.desk.Now(s.ctx)
+	s.ok(err)
+	s.ok(s.expire(ref, now.Add(-time.Minute)))
+	return ref
 }
 
 // ServeMessage registers a live program for a channel.
