@@ -128,7 +128,7 @@ func timeline(e *operator.Entry, audit []operator.Audited) (out []event) {
 			out = append(out, ev)
 		}
 	}
-	add(event{At: e.CreatedAt, What: standing{"＋", "calm", "created, committed with its transaction"}})
+	add(event{At: e.CreatedAt, What: standing{"+", "calm", "created, committed with its transaction"}})
 	logged := map[time.Time]bool{}
 	for _, l := range e.Evidence {
 		other := l.Ref
@@ -152,8 +152,8 @@ func timeline(e *operator.Entry, audit []operator.Audited) (out []event) {
 	if !logged[e.StartedAt] {
 		add(event{At: e.StartedAt, What: standing{"▸", "calm", "started"}, More: "claim " + thousands(int(e.Generation)) + by(e.Program)})
 	}
-	if isEnd(e.Status) && !e.Erased {
-		add(event{At: e.UpdatedAt, What: standingOf(e.Summary), More: "last change of its state, revision " + thousands(int(e.Revision))})
+	if e.Known == operator.KnownDelivered || isEnd(e.Status) && len(e.Evidence) == 0 { // nothing else tells of its end
+		add(event{At: e.UpdatedAt, What: standingOf(e.Summary), More: "the last change of its state"})
 	}
 	for _, r := range e.Resolutions {
 		add(event{At: r.At, What: standing{"✎", "note", foundText(r.Outcome)}, More: "finding from " + r.Source, Error: r.Evidence, By: r.By})

@@ -13,6 +13,10 @@ import (
 // pageSize is how many intents a page lists.
 const pageSize = 50
 
+// lookAt is how many rows a page looks at, at most: with a filter that fits few, it is
+// soon there and says that there may be more.
+const lookAt = 5000
+
 // choice is one of a list to choose from.
 type choice struct {
 	Value, Text string
@@ -107,7 +111,7 @@ func (c *Console) intents(ctx context.Context, v *visit) (reply, error) {
 func (c *Console) filter(q url.Values) (operator.Filter, *intentsData) {
 	f := operator.Filter{
 		Profile: consign.Profile(q.Get("profile")), Kind: q.Get("kind"), Code: consign.Code(q.Get("code")), Subject: q.Get("subject"),
-		Limit: pageSize, After: q.Get("after"),
+		Limit: pageSize, Look: lookAt, After: q.Get("after"),
 	}
 	d := &intentsData{Kind: f.Kind, Subject: f.Subject}
 	if s := q.Get("status"); s != "" {

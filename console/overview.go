@@ -1,9 +1,9 @@
 package console
 
 import (
+	"cmp"
 	"context"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/consign-go/consign"
@@ -82,7 +82,7 @@ func (s *snapshot) kinds() (rows []kindRow) {
 		row(p.Profile, p.Kind).Pause = p
 	}
 	slices.SortFunc(rows, func(a, b kindRow) int {
-		return strings.Compare(string(b.Profile)+"\x00", string(a.Profile)+"\x00")*2 + strings.Compare(a.Kind, b.Kind)
+		return cmp.Or(cmp.Compare(b.Profile, a.Profile), cmp.Compare(a.Kind, b.Kind))
 	})
 	return rows
 }

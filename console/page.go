@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"path"
 	"strings"
+	"time"
 )
 
 //go:embed templates
@@ -41,6 +42,7 @@ type shell struct {
 	Review  string // how many wait for a person; empty: not known
 	Sign    string // how many approvals are open
 	Data    any
+	Every   int64  // milliseconds between two looks of the script
 	CSS, JS string // names of the assets
 }
 
@@ -77,6 +79,7 @@ func (c *Console) render(w http.ResponseWriter, v *visit, r reply) {
 	s := shell{
 		Base: v.base, Path: v.path, Title: r.title, Console: c.o.Title, In: v.in, Who: v.who, Notice: r.notice, Data: r.data,
 		CSS: assetName("console.css"), JS: assetName("console.js"), May: map[string]bool{}, CanOut: v.secret != "",
+		Every: max(c.o.Refresh, time.Second).Milliseconds(),
 	}
 	if v.in {
 		s.Token = c.token(v.holder)

@@ -6,7 +6,7 @@
   const from = document.body.dataset.live;
   const said = document.getElementById("live");
   if (!from || !said) return;
-  const every = 5000;
+  const every = Number(document.body.dataset.every) || 5000;
   let etag = "";
   let failures = 0;
 

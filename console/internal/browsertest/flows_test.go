@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
@@ -22,25 +23,25 @@ func optionsOf(title string) console.Options { return console.Options{Title: tit
 // TestQueueIsWorkedWithKeys: evidence first, one at a time, and keys only while they
 // are wanted.
 func TestQueueIsWorkedWithKeys(t *testing.T) {
+	t.Parallel()
 	d := open(t, console.Options{})
 	first, second := d.Unknown(d.Message("mail", scene.Once)), d.Unknown(d.Message("chat", scene.Once))
 	otto := d.person("otto")
 	otto.open("/review")
 	otto.see("mail", "outcome unknown", "connection refused", first.String())
-	key := func(k string) { t.Helper(); otto.do(chromedp.KeyEvent(k)) }
-	leads := func(k string) {
+	key := func(k string) {
 		t.Helper()
-		if _, err := chromedp.RunResponse(otto.tab, chromedp.KeyEvent(k)); err != nil {
-			t.Fatal(err)
+		for _, typ := range []input.DispatchKeyEventType{input.DispatchKeyEventTypeKeyDown, input.DispatchKeyEventTypeKeyUp} { // as the keyboard does it: a text comes with the key
+			call(otto, input.DispatchKeyEvent, input.DispatchKeyEventParams{Type: typ, Key: k, Text: k})
 		}
 	}
-	leads("n")
-	otto.see(second.String())
-	leads("f")
-	otto.see(first.String())
+	key("n")
+	otto.until("the next", `document.body.innerText.includes("`+second.String()+`")`)
+	key("f")
+	otto.until("the first", `document.body.innerText.includes("`+first.String()+`")`)
 	key("2")
 	key("e")
-	key("their log has no 1 such key") // letters and digits are text in here
+	otto.do(chromedp.KeyEvent("their log has no 1 such key")) // letters and digits are text in here
 	if got := value[string](otto, `document.querySelector("[name=outcome]:checked").value + ": " + document.querySelector("#evidence").value`); got != "not-delivered: their log has no 1 such key" {
 		t.Errorf("the form says %q", got)
 	}
@@ -62,6 +63,7 @@ func TestQueueIsWorkedWithKeys(t *testing.T) {
 // TestTwoPeopleAtOnce: one wins, the other is told and loses nothing of what they
 // wrote.
 func TestTwoPeopleAtOnce(t *testing.T) {
+	t.Parallel()
 	d := open(t, console.Options{})
 	ref := d.Unknown(d.Message("mail", scene.Once))
 	both := []*person{d.person("otto"), d.person("olga")}
@@ -89,6 +91,7 @@ func TestTwoPeopleAtOnce(t *testing.T) {
 // TestSessionThatHasEnded: a look leads to the sign-in page and back; an action does
 // nothing and says so.
 func TestSessionThatHasEnded(t *testing.T) {
+	t.Parallel()
 	d := open(t, console.Options{Idle: 2 * time.Second})
 	ref := d.Unknown(d.Message("mail", scene.Once))
 	otto := d.person("otto")
@@ -109,6 +112,7 @@ func TestSessionThatHasEnded(t *testing.T) {
 
 // TestOtherSitesCannotAct with the cookies of somebody who is signed in.
 func TestOtherSitesCannotAct(t *testing.T) {
+	t.Parallel()
 	d := open(t, console.Options{})
 	ref := d.Unknown(d.Message("mail", scene.Once))
 	other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -131,6 +135,7 @@ func TestOtherSitesCannotAct(t *testing.T) {
 
 // TestStoredTextDoesNothing in a browser, whatever it says, on every page.
 func TestStoredTextDoesNothing(t *testing.T) {
+	t.Parallel()
 	d := open(t, console.Options{})
 	const attack = `"><script>window.hacked=1;alert(1)</script><img src=x onerror="window.hacked=2;alert(2)"><svg onload=alert(3)>` +
 		`</textarea></title></pre><a href="javascript:alert(4)">x</a>{{.}}` + "\u202e"
@@ -162,6 +167,7 @@ func TestStoredTextDoesNothing(t *testing.T) {
 // TestLongAndRightToLeftTexts: an error of 10,000 characters is folded and fits on a
 // phone; Arabic and Hebrew run their own way, without turning what is around them.
 func TestLongAndRightToLeftTexts(t *testing.T) {
+	t.Parallel()
 	d := open(t, console.Options{})
 	d.Text, d.Error, d.Program = "مرحبا بالعالم", "خطأ في الاتصال: timeout 504", "עובד"
 	rtl := d.Unknown(d.Message("mail", scene.Once))
@@ -190,6 +196,7 @@ func TestLongAndRightToLeftTexts(t *testing.T) {
 
 // TestWorksWithoutScript: sign in, look, decide, pause, send again in bulk.
 func TestWorksWithoutScript(t *testing.T) {
+	t.Parallel()
 	d := open(t, console.Options{})
 	ref := d.Unknown(d.Message("mail", scene.Once))
 	d.Rejected(d.Message("chat", scene.Once))
@@ -225,6 +232,7 @@ func TestWorksWithoutScript(t *testing.T) {
 
 // TestNumbersStayFresh while a page is open.
 func TestNumbersStayFresh(t *testing.T) {
+	t.Parallel()
 	d := open(t, console.Options{})
 	d.Message("mail", scene.Once)
 	vera := d.person("vera")
@@ -238,6 +246,7 @@ func TestNumbersStayFresh(t *testing.T) {
 
 // TestRolesSeeWhatTheyMay: a viewer no forms, an operator no content, an admin all.
 func TestRolesSeeWhatTheyMay(t *testing.T) {
+	t.Parallel()
 	d := open(t, console.Options{})
 	d.Text = "the secret text"
 	ref := d.Late(d.Unknown(d.Message("mail", scene.Once)))
@@ -275,6 +284,7 @@ func TestRolesSeeWhatTheyMay(t *testing.T) {
 
 // TestLinkSignsIn a browser, once.
 func TestLinkSignsIn(t *testing.T) {
+	t.Parallel()
 	d := open(t, console.Options{})
 	link, err := d.console.SignInLink(d.base, console.Identity{Name: "local", Role: console.Admin})
 	if err != nil {
