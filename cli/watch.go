@@ -24,7 +24,7 @@ type watcher struct {
 // watch begins to watch for a person at the end of out.
 func watch(out io.Writer) *watcher {
 	w := &watcher{out: out, stop: func() {}}
-	if terminal(out) {
+	if Terminal(out) {
 		w.begin()
 	}
 	return w
@@ -81,8 +81,8 @@ func progress(ctx context.Context, format string, args ...any) {
 	}
 }
 
-// terminal reports whether a person reads what is written to out.
-func terminal(out io.Writer) bool {
+// Terminal reports whether a person reads what is written to out.
+func Terminal(out io.Writer) bool {
 	f, ok := out.(*os.File)
 	if !ok || os.Getenv("TERM") == "dumb" {
 		return false

@@ -103,19 +103,22 @@ func (c *command) logger(out io.Writer) (*slog.Logger, error) {
 }
 
 func (c *command) demo() *cobra.Command {
-	return &cobra.Command{
+	keep := false
+	cmd := &cobra.Command{
 		Use:   "demo",
 		Short: "Show the promises on a throw-away database, and check each one",
 		Long: `Commit intents with rows on a throw-away SQLite file and check every promise shown. It ends
 with 0 only if all of them held. Nothing outside its temporary folder is touched.`,
-		Example: `  consign demo`,
+		Example: `  consign demo --serve`,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := demo.Run(cmd.Context(), cmd.OutOrStdout()); err != nil {
+			if err := demo.Run(cmd.Context(), cmd.OutOrStdout(), keep); err != nil {
 				return &cli.Error{Code: cli.ExitFailed, Err: fmt.Errorf("demo: %w", err),
 					Next: "A promise did not hold, or the demonstration could not run. Nothing outside its temporary folder was touched."}
 			}
 			return nil
 		},
 	}
+	cmd.Flags().BoolVar(&keep, "serve", false, "show the database in the web console afterwards, until interrupted")
+	return cmd
 }

@@ -23,7 +23,7 @@ until SIGTERM or SIGINT. Then nothing new is claimed, what runs may end within t
 period, and what is known is written down; a second signal stops at once. SIGHUP reloads
 the channels.
 
-On --listen it answers /livez, /readyz and /metrics. Any number of daemons may serve one
+On --listen it answers /livez, /readyz and /metrics, and shows the web console. Any number of daemons may serve one
 PostgreSQL database; an SQLite file is served by programs on one machine.`,
 		Example: `  consign serve --webhook crm=https://crm.example/hooks,idempotent,secret_env=CRM_SECRET`,
 		Args:    cobra.NoArgs,
@@ -35,6 +35,9 @@ PostgreSQL database; an SQLite file is served by programs on one machine.`,
 			reload := make(chan struct{}, 1)
 			defer onHangup(reload)()
 			d := &daemon.Daemon{Log: log, Version: cli.Version(), Reload: reload}
+			if cli.Terminal(cmd.ErrOrStderr()) {
+				d.Person = cmd.ErrOrStderr()
+			}
 			d.Load = func() (*config.Config, error) {
 				s := c.source(true)
 				s.Listen, s.Endpoint = listen, endpoint
@@ -51,7 +54,7 @@ PostgreSQL database; an SQLite file is served by programs on one machine.`,
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&listen, "listen", "", "`address` of health and metrics, or off (default "+config.DefaultListen+")")
+	f.StringVar(&listen, "listen", "", "`address` of health, metrics and console, or off (default "+config.DefaultListen+")")
 	f.StringVar(&endpoint, "trace-endpoint", "", "`URL` that traces go to, OTLP over HTTP")
 	f.BoolVar(&migrate, "migrate", true, "bring the tables up at the start")
 	return cmd

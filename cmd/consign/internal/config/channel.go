@@ -5,7 +5,6 @@ import (
 	"crypto/x509"
 	"errors"
 	"net/http"
-	"net/netip"
 	"net/url"
 	"os"
 	"slices"
@@ -75,14 +74,7 @@ func (l *loader) endpoint(t *table) (webhook.Options, map[string]string) {
 		}
 		o.Ports = append(o.Ports, uint16(n))
 	}
-	for _, s := range t.texts("allow") {
-		p, err := netip.ParsePrefix(s)
-		if err != nil {
-			t.fault("allow", `is no list of networks, like "10.0.0.0/8"`)
-			continue
-		}
-		o.Allow = append(o.Allow, p)
-	}
+	o.Allow = t.networks("allow")
 	l.credentials(t, &o)
 	l.headers(t, &o)
 	l.overrides(t, &o)

@@ -35,6 +35,7 @@ type Config struct {
 
 	Channels []Channel
 	Trace    Trace
+	Console  Console
 }
 
 // Channel is a declared channel.
@@ -141,6 +142,8 @@ func (l *loader) config(s Source) *Config {
 	if values, ok := read[map[string]any](t, "trace", "table"); ok {
 		l.trace(l.table("trace", "", values), &c.Trace)
 	}
+	values, _ := read[map[string]any](t, "console", "table")
+	l.console(l.table("console", "", values), &c.Console)
 	if values, ok := read[map[string]any](t, "channels", "table of channels"); ok {
 		l.channels(values, c)
 	}

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"sync"
@@ -18,6 +19,7 @@ import (
 	"github.com/consign-go/consign/cmd/consign/internal/database"
 	"github.com/consign-go/consign/cmd/consign/internal/metrics"
 	"github.com/consign-go/consign/cmd/consign/internal/tracing"
+	"github.com/consign-go/consign/console"
 	"github.com/consign-go/consign/migrate"
 )
 
@@ -32,11 +34,16 @@ type Daemon struct {
 	Log     *slog.Logger
 	Version string
 
+	// Person is where somebody reads along, and gets a link to the console; nil:
+	// nobody does.
+	Person io.Writer
+
 	config  *config.Config
 	db      *database.Database
 	metrics *metrics.Metrics
 	tracing *tracing.Tracing
 	health  health
+	console *console.Console // nil: there is none
 
 	retention atomic.Int64 // of the configuration in use
 }
@@ -72,6 +79,9 @@ func (d *Daemon) Run(ctx context.Context) (err error) {
 	d.health.program.Store(program)
 	listener, err := listen(c.Listen)
 	if err != nil {
+		return err
+	}
+	if err := d.mount(c, listener); err != nil {
 		return err
 	}
 	defer d.open(ctx, listener)()

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/consign-go/consign/cli"
+	"github.com/consign-go/consign/cmd/consign/internal/config"
 )
 
 // health answers for the daemon. It is asked often and by many, and asks the
@@ -68,6 +69,10 @@ func (d *Daemon) handler() http.Handler {
 		fmt.Fprintln(w, "ok")
 	})
 	mux.Handle("GET /metrics", d.metrics.Handler())
+	if d.console != nil {
+		mux.Handle(config.ConsolePath+"/", http.StripPrefix(config.ConsolePath, d.console))
+		mux.Handle("GET /{$}", http.RedirectHandler(config.ConsolePath+"/", http.StatusFound))
+	}
 	return mux
 }
 

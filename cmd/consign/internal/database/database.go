@@ -15,6 +15,7 @@ import (
 
 	"github.com/consign-go/consign"
 	"github.com/consign-go/consign/cli"
+	"github.com/consign-go/consign/console"
 	"github.com/consign-go/consign/migrate"
 	"github.com/consign-go/consign/postgres"
 	"github.com/consign-go/consign/sqlite"
@@ -32,11 +33,15 @@ type Database struct {
 	Store   migrate.Store
 	Kind    string // "sqlite" or "postgres"
 	program func(o *consign.Options) (*cli.Program, error)
+	console func(o *console.Options) (*console.Console, error)
 	close   func() error
 }
 
 // Program makes an outbox and returns the program around it.
 func (d *Database) Program(o *consign.Options) (*cli.Program, error) { return d.program(o) }
+
+// Console makes the web console.
+func (d *Database) Console(o *console.Options) (*console.Console, error) { return d.console(o) }
 
 // Advise returns a sentence for each setting that is not as it should be.
 func (d *Database) Advise(ctx context.Context) ([]string, error) {
@@ -72,13 +77,17 @@ func whole[TX any, S interface {
 	consign.Store[TX]
 	migrate.Store
 }](kind string, store S, close func() error) *Database {
-	return &Database{Kind: kind, Store: store, close: close, program: func(o *consign.Options) (*cli.Program, error) {
-		outbox, err := consign.New[TX](store, o)
-		if err != nil {
-			return nil, err
-		}
-		return cli.Of(outbox), nil
-	}}
+	return &Database{
+		Kind: kind, Store: store, close: close,
+		program: func(o *consign.Options) (*cli.Program, error) {
+			outbox, err := consign.New[TX](store, o)
+			if err != nil {
+				return nil, err
+			}
+			return cli.Of(outbox), nil
+		},
+		console: func(o *console.Options) (*console.Console, error) { return console.New[TX](store, o) },
+	}
 }
 
 // usualConns is the size of a pool whose URL names none: what an engine uses at

@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 
 	"github.com/consign-go/consign"
+	"github.com/consign-go/consign/console"
 	"github.com/consign-go/consign/examples/supportdesk"
 	"github.com/consign-go/consign/migrate"
 	"github.com/consign-go/consign/operator"
@@ -26,6 +27,7 @@ type desk struct {
 	path   string
 	db     *sql.DB
 	people *operator.Operator
+	pages  *console.Console
 	crm    *crm
 	notice consign.Ref // the work that the operation left
 }
@@ -49,9 +51,10 @@ var steps = []step{
 	{"an actor who lost the authority runs nothing, and what waits on the actor's behalf is cancelled", revoked},
 }
 
-// Run shows every step and returns an error if a promise did not hold. It needs a
-// database/sql driver named "sqlite", which the command brings along.
-func Run(ctx context.Context, out io.Writer) (err error) {
+// Run shows every step and returns an error if a promise did not hold. Then, if
+// that is wanted, it shows the database in the web console until ctx ends. It needs
+// a database/sql driver named "sqlite", which the command brings along.
+func Run(ctx context.Context, out io.Writer, keep bool) (err error) {
 	if raw := os.Getenv(workerEnv); raw != "" {
 		return work(ctx, raw)
 	}
@@ -76,6 +79,9 @@ func Run(ctx context.Context, out io.Writer) (err error) {
 		fmt.Fprintf(out, "   ok: %s\n", seen)
 	}
 	fmt.Fprintf(out, "\nAll %d promises were checked in the tables of both ends, and held.\n", len(steps))
+	if keep {
+		return d.show(ctx, out)
+	}
 	return nil
 }
 
@@ -113,6 +119,9 @@ func (d *desk) prepare(ctx context.Context) error {
 		return err
 	}
 	if d.people, err = operator.New(store); err != nil {
+		return err
+	}
+	if d.pages, err = console.New(store, &console.Options{Path: "/console", Title: "demonstration"}); err != nil {
 		return err
 	}
 	crm, sms, err := endpoints(d.crm.url)
