@@ -74,6 +74,9 @@ func (p program) start(t *testing.T) *process {
 	return c
 }
 
+// said reports whether the process has said something by now.
+func (c *process) said(what string) bool { return strings.Contains(c.out.String(), what) }
+
 // died waits for the process's death and reports whether it was by SIGKILL. One
 // that does not die in time is killed, and has not died by itself.
 func (c *process) died() bool { return c.diedBy(syscall.SIGKILL) }

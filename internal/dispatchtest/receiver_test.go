@@ -107,6 +107,13 @@ func (f *receiver) all() []arrival {
 	return slices.Clone(f.log)
 }
 
+// count is how many requests have come so far.
+func (f *receiver) count() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.log)
+}
+
 // acts is how often the far side acted on a key, and how much came under it.
 func (f *receiver) acts(key string) (acted, came int) {
 	for _, a := range f.all() {
