@@ -221,3 +221,40 @@ func TestForeignWriteLockUnderLoadLosesNothingAndRepeatsNothing(t *testing.T) {
 	far.more(t, 20)
 	d.allSettled(t, c, far, stop())
 }
+
+// The network to PostgreSQL refuses connections, and then swallows what is sent and
+// brings it later, when its sender has given up, while several engines deliver.
+// Nothing is lost, nothing that is not idempotent is sent twice, and all settle in
+// the end.
+func TestNetworkThatRefusesAndSwallowsLosesNothingAndRepeatsNothing(t *testing.T) {
+	t.Parallel()
+	d := migrated(t, databases[0].make(t))
+	through, proxy := d.behind(t)
+	far := newReceiver(t)
+	far.takes = 10 * time.Millisecond
+	p := program{Address: through, Receiver: far.place(), Policy: steady, Kinds: grid(12*time.Second, 2*time.Second)}
+	c := d.hire(t, 2, p)
+	stop := d.pour(t, p.Kinds)
+	late := 0
+	for range effort.Of(2, 20) {
+		far.more(t, 10)
+		proxy.Refuse(true)
+		proxy.Cut()
+		c.failedCalls(t, 5)
+		proxy.Refuse(false)
+		far.more(t, 10)
+		held := proxy.Hold()
+		c.failedCalls(t, 2)
+		n, err := held.Release(t.Context())
+		if err != nil {
+			t.Logf("what was late: %v", err) // the other end may have gone
+		}
+		late += n
+	}
+	if late == 0 {
+		t.Error("nothing came late")
+	}
+	far.more(t, 10)
+	effort.Note(t, "%d bytes came late", late)
+	d.allSettled(t, c, far, stop())
+}

@@ -119,7 +119,7 @@ func TestAnyCallOfARealDatabaseMayFail(t *testing.T) {
 			return err == nil && n == 0
 		})
 		c.stop()
-		if len(d.auditOf(t, far.all(), nil)) != visits || abandoned < len(kinds)*len(ways)*3 {
+		if len(d.auditOf(t, far.all(), nil)) != visits || abandoned < len(kinds)*6 {
 			t.Errorf("of %d intents %d were left to somebody else: too few", visits, abandoned)
 		}
 		effort.Note(t, "%d deliveries, each with another call that failed, %d for good", visits, abandoned)
@@ -131,8 +131,11 @@ func TestAnyCallOfARealDatabaseMayFail(t *testing.T) {
 func (d *database) ailing(t *testing.T, k kind, far *receiver) (visits, abandoned int) {
 	var lates sync.WaitGroup
 	defer lates.Wait()
-	for _, way := range ways {
+	for i, way := range ways {
 		for _, forGood := range []bool{false, true} {
+			if forGood && i >= effort.Of(2, len(ways)) {
+				continue // what crashed an owner before its start is taken one at a time: seconds
+			}
 			for n, reached := 1, true; reached; n++ {
 				ref := d.enqueue(t, k, 1)[0]
 				far.refuses(name(ref), n%2)
