@@ -134,7 +134,8 @@ timeout=10m                  # per package
 if [[ $mode == long ]]; then
 	export RAPID_CHECKS=${RAPID_CHECKS:-1000}
 	export CONSIGN_PROOF=long
-	timeout=25h # a soak may go on for a day
+	timeout=${CONSIGN_SOAK:+25h} # a soak may go on for a day
+	timeout=${timeout:-2h}
 	kept=${CONSIGN_SUMMARY:-${TMPDIR:-/tmp}/consign-proof-$(date -u +%Y%m%dT%H%M%SZ).txt}
 else
 	export CONSIGN_PROOF=

@@ -41,6 +41,7 @@ type program struct {
 	Replay   bool          // at the end, make every write that was ever made once more
 	Signals  bool          // end by a signal, as the documentation of consign's Serve advises
 	Deaf     bool          // send requests without heeding the effect's context
+	Clock    string        // how its wall clock is wrong, in a binary that can have it so
 	Narrow   int           // be unable to write to files until so many calls have failed
 	Lock     time.Duration // do not work at all: hold SQLite's write lock that long, again and again
 }
@@ -67,10 +68,11 @@ type trouble struct {
 
 // told is what a program tells at its orderly end.
 type told struct {
-	Fences   int // what the engine observed
-	Replayed int // writes made once more
-	Held     int // and accepted: none may be
-	Errors   int // calls of the store that failed
+	Fences   int   // what the engine observed
+	Replayed int   // writes made once more
+	Held     int   // and accepted: none may be
+	Errors   int   // calls of the store that failed
+	Wall     int64 // its wall clock at its end, in milliseconds since 1970
 	Locks    int
 }
 
@@ -101,6 +103,7 @@ func playProgram(raw string) error {
 	if err != nil {
 		return err
 	}
+	answer.Wall = time.Now().UnixMilli()
 	return json.NewEncoder(os.Stdout).Encode(answer)
 }
 

@@ -116,13 +116,19 @@ func TestSeededMistakesAreReported(t *testing.T) {
 // goTest runs the suite with the mistake in the place of the file.
 func (m *mistake) goTest(t *testing.T) (string, error) {
 	t.Helper()
-	dir := t.TempDir()
-	bent := filepath.Join(dir, "bent.go")
-	if err := os.WriteFile(bent, []byte(m.bent(t)), 0o644); err != nil {
-		t.Fatal(err)
-	}
 	file, err := filepath.Abs(filepath.Join(root, m.file))
 	if err != nil {
+		t.Fatal(err)
+	}
+	return goTest(t, file, m.bent(t), m.suite, m.run, "CONSIGN_PROOF=", "CONSIGN_SUMMARY=")
+}
+
+// goTest runs a suite with another text in the place of a file.
+func goTest(t *testing.T, file, text, suite, run string, env ...string) (string, error) {
+	t.Helper()
+	dir := t.TempDir()
+	bent := filepath.Join(dir, "bent.go")
+	if err := os.WriteFile(bent, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	raw, err := json.Marshal(map[string]map[string]string{"Replace": {file: bent}})
@@ -134,9 +140,9 @@ func (m *mistake) goTest(t *testing.T) (string, error) {
 		t.Fatal(err)
 	}
 	cmd := exec.CommandContext(t.Context(), "go", "test", "-overlay", overlay, "-vet=off", "-count=1", "-failfast",
-		"-timeout", limit.String(), "-run", m.run, "./"+m.suite)
+		"-timeout", limit.String(), "-run", run, "./"+suite)
 	cmd.Dir = root
-	cmd.Env = append(os.Environ(), "CONSIGN_PROOF=", "CONSIGN_SUMMARY=")
+	cmd.Env = append(os.Environ(), env...)
 	out, err := cmd.CombinedOutput()
 	return string(out), err
 }
