@@ -182,7 +182,7 @@ func TestWriteErrorOfTheDiskLosesNothingAndRepeatsNothing(t *testing.T) {
 		p := program{Address: d.address, Receiver: far.place(), Policy: steady, Kinds: grid(12*time.Second, 2*time.Second)}
 		c := d.hire(t, 2, p)
 		stop := d.pour(t, p.Kinds)
-		strikes := effort.Of(4, 20)
+		strikes := effort.Of(2, 20)
 		for i := range strikes {
 			far.more(t, 15)
 			before := c.failed.Load()

@@ -236,7 +236,7 @@ func TestNetworkThatRefusesAndSwallowsLosesNothingAndRepeatsNothing(t *testing.T
 	c := d.hire(t, 2, p)
 	stop := d.pour(t, p.Kinds)
 	late := 0
-	for range effort.Of(2, 20) {
+	for range effort.Of(1, 20) {
 		far.more(t, 10)
 		proxy.Refuse(true)
 		proxy.Cut()

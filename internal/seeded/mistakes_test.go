@@ -3,6 +3,12 @@ package seeded
 var mistakes = []mistake{
 	// The engine.
 	{
+		what: "a write whose answer was lost is not recognised",
+		file: "internal/dispatch/decide.go",
+		old:  "		if err != nil || mine {\n			return err\n		}\n", new: "		if _ = mine; err != nil {\n			return err\n		}\n",
+		suite: "internal/dispatch", run: "AnyCall",
+	},
+	{
 		what: "the effect is called although its start did not hold",
 		file: "internal/dispatch/effect.go",
 		old:  "	if err := t.start(ctx, digest); err != nil {\n		return err\n	}\n", new: "	t.start(ctx, digest)\n",
@@ -38,12 +44,6 @@ var mistakes = []mistake{
 		file: "internal/dispatch/effect.go",
 		old:  "	err := t.decide(limit{ctx: t.life.hard})\n	t.settled = true\n", new: "	err := t.decide(limit{ctx: t.life.stop})\n	t.settled = true\n",
 		suite: "internal/dispatch", run: "Stop|Settle|Grace|Shut",
-	},
-	{
-		what: "a write whose answer was lost is not recognised",
-		file: "internal/dispatch/decide.go",
-		old:  "		if err != nil || mine {\n			return err\n		}\n", new: "		if _ = mine; err != nil {\n			return err\n		}\n",
-		suite: "internal/dispatch", run: "AnyCall",
 	},
 	{
 		what: "what a fenced owner saw is dropped",
