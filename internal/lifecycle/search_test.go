@@ -221,7 +221,7 @@ func (s *search) walk(first world) error {
 }
 
 func repeats(k lifecycle.EventKind) bool {
-	return k == lifecycle.EvHandAttempt || k == lifecycle.EvStart
+	return k == lifecycle.EvHandAttempt
 }
 
 func (s *search) visit(w *world, parent int32, by step) int32 {

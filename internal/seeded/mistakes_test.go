@@ -81,6 +81,12 @@ var mistakes = []mistake{
 		old:  "		if tr.Answer == lifecycle.Apply {\n", new: "		if tr.Answer == lifecycle.Apply && ev.Kind != lifecycle.EvSweep {\n",
 		suite: "internal/dispatch", run: "Sweep",
 	},
+	{
+		what: "an engine's outcome counts for what is driven by hand",
+		file: "internal/lifecycle/apply_owner.go",
+		old:  " || s.handDriven() {", new: " {",
+		suite: "internal/lifecycle", run: "EveryHistory",
+	},
 	// What stands around the effect.
 	{
 		what: "the authority is not asked a second time",
