@@ -70,6 +70,9 @@ have_pgbouncer() { # where internal/pgtest looks too
 	return 1
 }
 
+# Programs in other languages are run as examples.
+have_python() { command -v python3 >/dev/null && python3 -c 'import sqlite3' 2>/dev/null; }
+
 have_git() { [[ ! -e .git ]] || command -v git >/dev/null; }
 
 find_missing() { # sets missing to Debian's names of what is lacking
@@ -78,6 +81,10 @@ find_missing() { # sets missing to Debian's names of what is lacking
 	have_postgres || missing+=(postgresql)
 	have_pgbouncer || missing+=(pgbouncer)
 	have_git || missing+=(git)
+	have_python || missing+=(python3)
+	command -v node >/dev/null || missing+=(nodejs)
+	command -v sqlite3 >/dev/null || missing+=(sqlite3)
+	command -v psql >/dev/null || missing+=(postgresql-client)
 }
 
 as_root() { if [[ $(id -u) -eq 0 ]]; then "$@"; else sudo -n "$@"; fi; }
@@ -119,8 +126,8 @@ if ((${#missing[@]})); then
 	cat >&2 <<-TXT
 		The tests need what this machine lacks (Debian's package names): ${missing[*]}
 		  Debian, Ubuntu: sudo apt-get install ${missing[*]}
-		  Fedora, RHEL:   sudo dnf install gcc glibc-devel postgresql-server pgbouncer git
-		  macOS:          xcode-select --install; brew install postgresql@17 pgbouncer
+		  Fedora, RHEL:   sudo dnf install gcc glibc-devel postgresql-server postgresql pgbouncer git python3 nodejs sqlite
+		  macOS:          xcode-select --install; brew install postgresql@17 pgbouncer python node sqlite
 	TXT
 	exit 1
 fi

@@ -61,6 +61,11 @@ const eraseBatch = 1000
 
 // Erase removes the content of what belongs to subjects.
 func (e *engine) Erase(ctx context.Context, subjects []string) (int, error) {
+	return e.erase(ctx, subjects, nil)
+}
+
+// erase is Erase with an audit row, if there is one.
+func (e *engine) erase(ctx context.Context, subjects []string, by *driver.Audited) (int, error) {
 	var named texts
 	for _, s := range subjects {
 		if strings.TrimSpace(s) != "" {
@@ -72,31 +77,52 @@ func (e *engine) Erase(ctx context.Context, subjects []string) (int, error) {
 	}
 	erased := 0
 	err := e.inside(ctx, "erase", func(tx pgx.Tx) error {
-		var marks []lifecycle.Transition
-		row := newStateRow()
-		if err := query(ctx, tx, e.q.lockSubjects, []any{named}, func(rows pgx.Rows) error {
-			if err := row.scan(rows); err != nil {
+		// Again and again until nothing is left: whoever had a delivery locked may have
+		// sent it again, with its content, and this statement cannot see the copy that
+		// was committed while it waited.
+		erased = 0
+		for {
+			n, err := e.erasePass(ctx, tx, named)
+			if erased += n; err != nil {
 				return err
 			}
-			t := lifecycle.DefaultPolicy.Apply(row.state(), lifecycle.Event{Kind: lifecycle.EvErase})
-			t.Ref = row.ref
-			marks = append(marks, t)
-			return nil
-		}); err != nil {
+			if n == 0 {
+				break
+			}
+		}
+		if err := query(ctx, tx, e.q.forgets, []any{named}, nothing); err != nil {
 			return err
 		}
-		for part := range slices.Chunk(marks, eraseBatch) {
-			if _, err := e.set(ctx, tx, part); err != nil {
-				return err
-			}
-		}
-		erased = len(marks)
-		return query(ctx, tx, e.q.forgets, []any{named}, nothing)
+		return e.auditRemoved(ctx, tx, by, erased)
 	})
 	if err != nil {
 		return 0, err
 	}
 	return erased, nil
+}
+
+// erasePass erases what is there now.
+func (e *engine) erasePass(ctx context.Context, tx pgx.Tx, named texts) (int, error) {
+	var marks []lifecycle.Transition
+	row := newStateRow()
+	err := query(ctx, tx, e.q.lockSubjects, []any{named}, func(rows pgx.Rows) error {
+		if err := row.scan(rows); err != nil {
+			return err
+		}
+		t := lifecycle.DefaultPolicy.Apply(row.state(), lifecycle.Event{Kind: lifecycle.EvErase})
+		t.Ref = row.ref
+		marks = append(marks, t)
+		return nil
+	})
+	if err != nil {
+		return 0, err
+	}
+	for part := range slices.Chunk(marks, eraseBatch) {
+		if _, err := e.set(ctx, tx, part); err != nil {
+			return 0, err
+		}
+	}
+	return len(marks), nil
 }
 
 // forget removes the content of those of ts that held and erase.

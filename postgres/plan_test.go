@@ -76,6 +76,14 @@ intents AS (
 log AS (
     INSERT INTO {s}attempt (ref, generation, number, outcome, at)
     SELECT ref, 1, 1, 2, at FROM made WHERE status > 3
+),
+findings AS (
+    INSERT INTO {s}resolution (id, ref, at, outcome, made_by)
+    SELECT run, ref, at, 2, 'ann' FROM made WHERE status = 4
+),
+audits AS (
+    INSERT INTO {s}audit (at, made_by, action, ref)
+    SELECT at, 'ann', 'resolve', ref FROM made WHERE status = 4
 )
 INSERT INTO {s}delivery (ref, created_at, route, profile, lease_ms, timeout_ms, max_attempts, max_age_ms,
     retry, idempotent, updated_at, status, terminal, generation, revision, attempts, owner, program, started_at, digest,
@@ -171,6 +179,20 @@ func (d *database) plans(t *testing.T, s *stage) []plan {
 		{"unwrite", d.q.unwrite, []any{s.refs, s.refs}, few, many, false},
 		{"register", d.q.register, []any{uuid(run), "worker"}, few, few, false},
 		{"unregister", d.q.unregister, []any{uuid(run)}, few, few, false},
+		{"review", d.q.review, []any{"-infinity", driver.ID{}.String(), int64(planBatch)}, few, many, false},
+		{"walk open", d.q.walkOpen, []any{"m;", "m:", "-infinity", driver.ID{}.String(), int64(planBatch)}, few, many, false},
+		{"walk loops", d.q.walkLoops, []any{"-infinity", driver.ID{}.String(), int64(planBatch)}, few, many, false},
+		{"walk ended", d.q.walkEnded, []any{int64(2), int64(3), "-infinity", "infinity", driver.ID{}.String(), int64(planBatch)}, few, many, false},
+		{"walk subject", d.q.walkSubject, []any{"old subject 1", driver.ID{}.String(), int64(planBatch)}, few, many, false},
+		{"chains", d.q.chains, []any{s.refs}, few, many, false},
+		{"logs", d.q.logs, []any{s.refs}, few, many, false},
+		{"resolutions", d.q.resolutions, []any{s.refs}, few, many, false},
+		{"audits", d.q.audits, []any{int64(1 << 40), int64(planBatch)}, few, many, false},
+		{"audits of one", d.q.auditsOf, []any{s.refs[0].String(), int64(1 << 40), int64(planBatch)}, few, many, false},
+		{"tally open", d.q.tallyOpen, []any{texts{"m:mail", planRoute}, int64(planBatch)}, few, many, false},
+		{"tally ended", d.q.tallyEnded, []any{numbers{1, 1, 1, 2, 2}, numbers{3, 5, 6, 3, 4}, int64(planBatch)}, few, many, false},
+		{"tally loops", d.q.tallyLoops, []any{int64(planBatch)}, few, many, false},
+		{"in review", d.q.inReview, []any{int64(planBatch)}, few, many, false},
 		{"insert", d.q.insert, insertArgs(rows), few, many, true},
 		{"insert given", d.q.insertGiven, insertArgs(rows), few, many, true},
 		{"run", d.q.loadRun, []any{uuid(run)}, few, few, false},
@@ -192,11 +214,11 @@ func (d *database) plans(t *testing.T, s *stage) []plan {
 // more than it was asked for.
 func TestPlans(t *testing.T) {
 	d := open(t, connections(2))
-	for _, table := range []string{"intent", "delivery", "attempt", "run", "resolution", "approval"} {
+	for _, table := range []string{"intent", "delivery", "attempt", "run", "resolution", "approval", "audit"} {
 		d.exec(t, "ALTER TABLE {s}"+table+" SET (autovacuum_enabled = off)")
 	}
 	analyze := func() {
-		for _, table := range []string{"intent", "delivery", "attempt", "run", "resolution", "approval"} {
+		for _, table := range []string{"intent", "delivery", "attempt", "run", "resolution", "approval", "audit"} {
 			d.exec(t, "ANALYZE {s}"+table)
 		}
 	}

@@ -50,6 +50,11 @@ ON CONFLICT (name) DO UPDATE SET value = (s.value::bigint + EXCLUDED.value::bigi
 
 // Prune removes ended records.
 func (e *engine) Prune(ctx context.Context, p lifecycle.Profile, before time.Time, limit int) (int, error) {
+	return e.prune(ctx, p, before, limit, nil)
+}
+
+// prune is Prune with an audit row, if there is one.
+func (e *engine) prune(ctx context.Context, p lifecycle.Profile, before time.Time, limit int, by *driver.Audited) (int, error) {
 	if limit <= 0 {
 		return 0, nil
 	}
@@ -71,7 +76,10 @@ func (e *engine) Prune(ctx context.Context, p lifecycle.Profile, before time.Tim
 		if err != nil || len(refs) == 0 {
 			return err
 		}
-		return query(ctx, tx, e.q.prune, []any{refs}, nothing)
+		if err := query(ctx, tx, e.q.prune, []any{refs}, nothing); err != nil {
+			return err
+		}
+		return e.auditRemoved(ctx, tx, by, len(refs))
 	})
 	if err != nil {
 		return 0, err

@@ -14,6 +14,8 @@ type statements struct {
 	approval, undecided                         string
 	migrations, listed                          string
 	register, serves, unregister, serving       string
+
+	deskStatements
 }
 
 func (e *engine) statements() statements {
@@ -55,5 +57,40 @@ func (e *engine) statements() statements {
 		serves:       e.expand(servesSQL),
 		unregister:   e.expand(unregisterSQL),
 		serving:      e.expand(servingSQL),
+
+		deskStatements: e.deskStatements(),
+	}
+}
+
+// deskStatements are those that only operators use.
+type deskStatements struct {
+	resolve, pause, resume, audit               string
+	review, walkOpen, walkLoops, walkEnded      string
+	walkSubject, chains, logs, resolutions      string
+	audits, auditsOf, pauses                    string
+	tallyOpen, tallyEnded, tallyLoops, inReview string
+}
+
+func (e *engine) deskStatements() deskStatements {
+	return deskStatements{
+		resolve:     e.expand(resolveSQL),
+		pause:       e.expand(pauseSQL),
+		resume:      e.expand(resumeSQL),
+		audit:       e.expand(auditSQL),
+		review:      e.expand(reviewSQL),
+		walkOpen:    e.expand(walkOpenSQL),
+		walkLoops:   e.expand(walkLoopsSQL),
+		walkEnded:   e.expand(walkEndedSQL),
+		walkSubject: e.expand(walkSubjectSQL),
+		chains:      e.expand(chainsSQL),
+		logs:        e.expand(logsSQL),
+		resolutions: e.expand(resolutionsSQL),
+		audits:      e.expand(auditsSQL),
+		auditsOf:    e.expand(auditsOfSQL),
+		pauses:      e.expand(pausesSQL),
+		tallyOpen:   e.expand(tallyOpenSQL),
+		tallyEnded:  e.expand(tallyEndedSQL),
+		tallyLoops:  e.expand(tallyLoopsSQL),
+		inReview:    e.expand(inReviewSQL),
 	}
 }

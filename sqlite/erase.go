@@ -30,6 +30,11 @@ WHERE subject = ?`
 // Erase removes the content of what belongs to subjects and leaves tombstones. That
 // a run or an approval took place stays on record.
 func (e *engine) Erase(ctx context.Context, subjects []string) (int, error) {
+	return e.erase(ctx, subjects, nil)
+}
+
+// erase is Erase with an audit row, if there is one.
+func (e *engine) erase(ctx context.Context, subjects []string, by *driver.Audited) (int, error) {
 	subjects = slices.DeleteFunc(slices.Clone(subjects), func(s string) bool { return strings.TrimSpace(s) == "" })
 	if len(subjects) == 0 {
 		return 0, ctx.Err()
@@ -58,7 +63,7 @@ func (e *engine) Erase(ctx context.Context, subjects []string) (int, error) {
 				}
 			}
 		}
-		return nil
+		return w.auditRemoved(ctx, by, erased)
 	})
 	if err != nil {
 		return 0, err
@@ -100,6 +105,11 @@ ON CONFLICT (name) DO UPDATE SET value = CAST(CAST(value AS INTEGER) + ?1 AS TEX
 
 // Prune removes the oldest ended records.
 func (e *engine) Prune(ctx context.Context, p lifecycle.Profile, before time.Time, limit int) (int, error) {
+	return e.prune(ctx, p, before, limit, nil)
+}
+
+// prune is Prune with an audit row, if there is one.
+func (e *engine) prune(ctx context.Context, p lifecycle.Profile, before time.Time, limit int, by *driver.Audited) (int, error) {
 	if limit <= 0 {
 		return 0, ctx.Err()
 	}
@@ -117,8 +127,10 @@ func (e *engine) Prune(ctx context.Context, p lifecycle.Profile, before time.Tim
 			}
 		}
 		n = len(old)
-		_, err = w.exec(ctx, countPrunedSQL, int64(n))
-		return err
+		if _, err := w.exec(ctx, countPrunedSQL, int64(n)); err != nil {
+			return err
+		}
+		return w.auditRemoved(ctx, by, n)
 	})
 	if err != nil {
 		return 0, err

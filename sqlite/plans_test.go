@@ -53,6 +53,8 @@ func (r *recorder) statements() map[string][]any {
 // mayScan are tables with a handful of rows, and what is no table at all.
 var mayScan = []string{
 	"p", "consign_program", "consign_migration", "consign_setting", "sqlite_master", // few rows; setting only under WHERE 0
+	"consign_pause",      // few rows
+	"t",                  // what a limit was put on
 	"r", "v", "CONSTANT", // the engine's own rows
 }
 
@@ -73,8 +75,9 @@ func plan(t *testing.T, db *sql.DB, query string, args []any) string {
 		if m := scanned.FindStringSubmatch(detail); m != nil && !slices.Contains(mayScan, m[1]) && !valueRows.MatchString(detail) {
 			t.Errorf("%s of\n%s", detail, query)
 		}
-		history := strings.Contains(query, "FROM consign_attempt WHERE ref = ? ORDER BY at") // the log of one delivery
-		waiting := strings.Contains(query, "ORDER BY 1, 2, 3 LIMIT ?")                       // the first of all open messages
+		history := strings.Contains(query, "FROM consign_attempt WHERE ref = ? ORDER BY at") || // the log of one delivery
+			strings.Contains(query, "WHERE i.subject = ? AND i.ref > ?") // what belongs to one subject
+		waiting := strings.Contains(query, "ORDER BY 1, 2, 3 LIMIT ?") // the first of all open messages
 		if strings.Contains(detail, "AUTOMATIC") || strings.Contains(detail, "TEMP B-TREE FOR ORDER BY") && !history && !waiting {
 			t.Errorf("%s in\n%s", detail, query)
 		}
@@ -92,7 +95,7 @@ var hot = map[string]string{
 	"UPDATE consign_delivery":                                                                                              "SEARCH consign_delivery USING INDEX sqlite_autoindex_consign_delivery_1 (ref=?)",
 	"LIMIT 2 OFFSET ?":                                                                                                     "SEARCH d USING COVERING INDEX consign_delivery_due ((route,due_at,ref)>(?,?,?))",
 	"<= (?5, ?6, ?7)":                                                                                                      "SEARCH d USING INDEX consign_delivery_due ((route,due_at,ref)>(?,?,?) AND (route,due_at,ref)<(?,?,?))",
-	"consign_delivery_terminal":                                                                                            "SEARCH d USING INDEX consign_delivery_terminal (profile=? AND terminal=? AND created_at<?)",
+	"d.created_at < ? AND d.review_at IS NULL":                                                                             "SEARCH d USING INDEX consign_delivery_terminal (profile=? AND terminal=? AND created_at<?)",
 	"consign_intent i INDEXED BY consign_intent_":                                                                          "SEARCH i USING INDEX consign_intent_subject (subject=?)",
 	"FROM consign_approval a INDEXED BY consign_approval_open":                                                             "SEARCH a USING INDEX consign_approval_open ((expires_at,id)>(?,?))",
 	"d.route >= 'm:'":                                                                                                      "SEARCH d USING INDEX consign_delivery_due (route>? AND route<?)",
@@ -109,6 +112,7 @@ func TestPlans(t *testing.T) {
 	db := modernc.OpenHooked(t, filepath.Join(t.TempDir(), "plan.db"), 1, r.hook)
 	b := suite.Migrated(t, db, "").Driver(driver.Key{})
 	useEverything(t, b)
+	useDesk(t, b.(driver.Desk))
 	statements := r.statements()
 	if len(statements) < 50 {
 		t.Errorf("only %d statements were seen", len(statements))

@@ -55,22 +55,27 @@ func (e *engine) History(ctx context.Context, ref driver.ID) ([]driver.Logged, e
 	var log []driver.Logged
 	err := e.read(ctx, "history", func(ctx context.Context, s *session) error {
 		log = nil
-		return s.query(ctx, historySQL, []any{ref[:]}, 10, func(v []any) (bool, error) {
-			log = append(log, driver.Logged{
-				Ref: ref, StartedAt: instant(v[6]), At: instant(v[7]),
-				Attempt: lifecycle.Attempt{
-					Generation: whole(v[0]), Number: int(whole(v[1])), Late: whole(v[2]) == 1,
-					Outcome: lifecycle.Outcome(whole(v[3])), HTTPStatus: int(whole(v[4])), Wait: duration(v[5]),
-					Code: lifecycle.Code(text(v[8])), Error: text(v[9]),
-				},
-			})
-			return true, nil
-		})
+		return s.history(ctx, ref, &log)
 	})
 	if err != nil {
 		return nil, err
 	}
 	return log, nil
+}
+
+// history adds the attempt log of ref.
+func (s *session) history(ctx context.Context, ref driver.ID, log *[]driver.Logged) error {
+	return s.query(ctx, historySQL, []any{ref[:]}, 10, func(v []any) (bool, error) {
+		*log = append(*log, driver.Logged{
+			Ref: ref, StartedAt: instant(v[6]), At: instant(v[7]),
+			Attempt: lifecycle.Attempt{
+				Generation: whole(v[0]), Number: int(whole(v[1])), Late: whole(v[2]) == 1,
+				Outcome: lifecycle.Outcome(whole(v[3])), HTTPStatus: int(whole(v[4])), Wait: duration(v[5]),
+				Code: lifecycle.Code(text(v[8])), Error: text(v[9]),
+			},
+		})
+		return true, nil
+	})
 }
 
 // routesSQL steps from route to route through the due index, and looks up the first

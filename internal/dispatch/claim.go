@@ -11,6 +11,9 @@ import (
 // claim takes up to n deliveries, no suspects. more reports that there may be
 // others: the claim came back full, or was made behind the last one.
 func (e *Engine) claim(n int, life lives, patience time.Duration) (tasks []*Task, more bool, err error) {
+	if err := e.heed(life.stop); err != nil {
+		return nil, false, err
+	}
 	e.mu.Lock()
 	limits, behind := e.routes.limits(n, false)
 	e.mu.Unlock()
@@ -35,7 +38,11 @@ func (e *Engine) claim(n int, life lives, patience time.Duration) (tasks []*Task
 // refs if there are any; nil: there is none. The caller has filled e.suspect, which
 // is emptied once the delivery can take no other one down any more.
 func (e *Engine) claimSuspect(refs []driver.ID, life lives, patience time.Duration) (*Task, error) {
-	tasks, err := e.take(&driver.ClaimRequest{Routes: e.fronts(1), Limit: 1, Refs: refs, Suspects: true}, life, patience)
+	routes, err := e.fronts(life.stop, 1)
+	var tasks []*Task
+	if err == nil {
+		tasks, err = e.take(&driver.ClaimRequest{Routes: routes, Limit: 1, Refs: refs, Suspects: true}, life, patience)
+	}
 	if len(tasks) == 0 {
 		<-e.suspect
 		return nil, err
@@ -50,7 +57,11 @@ func (e *Engine) claimSuspect(refs []driver.ID, life lives, patience time.Durati
 // claimRef takes one delivery, where it is due and served here; nil: it is not to
 // be had.
 func (e *Engine) claimRef(ref driver.ID, life lives) (*Task, error) {
-	routes, refs := e.fronts(1), []driver.ID{ref}
+	refs := []driver.ID{ref}
+	routes, err := e.fronts(life.stop, 1)
+	if err != nil {
+		return nil, err
+	}
 	tasks, err := e.take(&driver.ClaimRequest{Routes: routes, Limit: 1, Refs: refs}, life, e.Patience)
 	if err != nil || len(routes) == 0 {
 		return nil, err
@@ -79,12 +90,15 @@ func (e *Engine) awaitSuspects(ctx context.Context) error {
 	}
 }
 
-// fronts is every route from its front.
-func (e *Engine) fronts(n int) []driver.RouteLimit {
+// fronts is every route that is not paused, from its front.
+func (e *Engine) fronts(ctx context.Context, n int) ([]driver.RouteLimit, error) {
+	if err := e.heed(ctx); err != nil {
+		return nil, err
+	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	limits, _ := e.routes.limits(n, true)
-	return limits
+	return limits, nil
 }
 
 // take claims what r asks for under a fresh token. It is not cut short when the

@@ -34,6 +34,7 @@ type Config struct {
 	Store    driver.Driver
 	Registry driver.Registry // nil: nothing is registered, and nothing unserved is stopped
 	Waker    driver.Waker    // nil: other programs are neither hinted nor heard
+	Pauses   driver.Pauses   // nil: nothing is ever paused
 	Served   []*Served
 	Policy   lifecycle.Policy  // zero: lifecycle.DefaultPolicy
 	Program  string            // for people; at most 128 bytes
@@ -91,6 +92,8 @@ type Engine struct {
 	batches  sync.Pool // of *batch
 
 	suspect chan struct{} // full while a suspect is in hand and not started: there is never a second
+
+	heeded pauses
 
 	mu       sync.Mutex
 	routes   routes

@@ -75,9 +75,10 @@ func (e *Engine) attend(ctx context.Context) error {
 func (e *Engine) serves() []driver.Serves {
 	var out []driver.Serves
 	for _, s := range e.Served {
-		out = append(out, driver.Serves{Profile: s.Profile, Kind: s.Kind, Version: s.Version, Fingerprint: s.Fingerprint})
+		own := driver.Serves{Profile: s.Profile, Kind: s.Kind, Version: s.Version, Fingerprint: s.Fingerprint, Contract: s.Contract}
+		out = append(out, own)
 		for _, old := range s.Upgrades {
-			out = append(out, driver.Serves{Profile: s.Profile, Kind: s.Kind, Version: old, Upgrade: true})
+			out = append(out, driver.Serves{Profile: s.Profile, Kind: s.Kind, Version: old, Upgrade: true, Contract: s.Contract})
 		}
 	}
 	return out
@@ -89,8 +90,12 @@ func (e *Engine) serves() []driver.Serves {
 //
 // A route counts as unserved only when this engine has seen it so for the grace
 // period, again and again: after an outage of everything the first program that
-// is back would otherwise stop what belongs to all others.
+// is back would otherwise stop what belongs to all others. What is paused waits for
+// a person and counts as served.
 func (e *Engine) StopUnserved(ctx context.Context) (int, error) {
+	if err := e.heed(ctx); err != nil {
+		return 0, err
+	}
 	routes, err := e.store.Routes(ctx)
 	if err != nil {
 		return 0, err
@@ -148,7 +153,8 @@ func (e *Engine) unserved(routes []driver.Route, live []driver.Serves) map[*driv
 	out := map[*driver.Route]lifecycle.Code{}
 	for i := range routes {
 		code, served := match(&routes[i], live)
-		if served {
+		_, kind := driver.KindOf(routes[i].Route)
+		if served || e.routes.isPaused(routes[i].Profile, kind) {
 			continue
 		}
 		name := routes[i].Route

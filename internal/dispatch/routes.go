@@ -45,6 +45,8 @@ type routes struct {
 	list  []*route
 	turn  int
 	front time.Time // when the claims last began at the front
+
+	paused map[kindKey]bool // what nobody claims until it is resumed
 }
 
 // add makes s the one that delivers what was created under a fingerprint, its own
@@ -63,23 +65,27 @@ func (rs *routes) of(i *driver.Intent) *route {
 	return rs.known[keyOf(i.Profile, i.Kind, &i.Fingerprint)]
 }
 
-// limits names the routes, each with the whole limit, beginning with another one
-// each time so that none starves the others. behind: some go on behind the last
-// claim.
+// limits names the routes that are not paused, each with the whole limit, beginning
+// with another one each time so that none starves the others. behind: some go on
+// behind the last claim.
 func (rs *routes) limits(n int, fromFront bool) (limits []driver.RouteLimit, behind bool) {
 	if !fromFront && time.Since(rs.front) > rewind {
 		rs.front = time.Now()
 		rs.rewind()
 	}
 	rs.turn++
-	limits = make([]driver.RouteLimit, len(rs.list))
-	for i := range limits {
+	limits = make([]driver.RouteLimit, 0, len(rs.list))
+	for i := range rs.list {
 		r := rs.list[(i+rs.turn)%len(rs.list)]
-		limits[i] = driver.RouteLimit{Route: r.name, Limit: n, Contract: r.served.Contract}
+		if rs.isPaused(r.served.Profile, r.served.Kind) {
+			continue
+		}
+		limit := driver.RouteLimit{Route: r.name, Limit: n, Contract: r.served.Contract}
 		if !fromFront {
-			limits[i].After = r.after
+			limit.After = r.after
 			behind = behind || r.after != driver.Position{}
 		}
+		limits = append(limits, limit)
 	}
 	return limits, behind
 }

@@ -111,7 +111,10 @@ func (e *Engine) Scan(ctx context.Context, limit int, push func(ctx context.Cont
 	var refs []driver.ID
 	for _, suspects := range []bool{false, true} {
 		left := limit - len(refs)
-		routes := e.fronts(left)
+		routes, err := e.fronts(ctx, left)
+		if err != nil {
+			return 0, err
+		}
 		if left == 0 || len(routes) == 0 {
 			break
 		}

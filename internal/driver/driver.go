@@ -128,7 +128,7 @@ type Bound[TX any] interface {
 	View(ctx context.Context, fn func(tx TX) error) error
 
 	// ViewIn runs fn inside an open transaction, with writes failing until fn
-	// returns.
+	// returns. Where fn ends the transaction it is ErrClosed.
 	ViewIn(ctx context.Context, tx TX, fn func(tx TX) error) error
 }
 
@@ -235,4 +235,8 @@ type Serves struct {
 	Version     string
 	Fingerprint [32]byte
 	Upgrade     bool // this older version, whatever its fingerprint
+
+	// Contract is what is copied onto what is created anew for it; zero: driven by
+	// hand.
+	Contract lifecycle.Contract
 }

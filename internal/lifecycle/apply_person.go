@@ -16,7 +16,8 @@ func cancel(s *State) Transition {
 
 // resolved takes a delivery out of review because a person recorded a finding or
 // sent it again. Its status stays; the owner of a stranded one is fenced, so that
-// it cannot act against the finding.
+// it cannot act against the finding. Cancelled work is never in review, but can be
+// sent again: the revision that this adds lets one of two people do that.
 func resolved(s *State) Transition {
 	switch {
 	case s.Stranded():
@@ -25,7 +26,7 @@ func resolved(s *State) Transition {
 		t.Set.InFlight = false
 		t.Set.Review = Clear
 		return t
-	case s.Status == ReconciliationRequired, s.Status == Failed:
+	case s.Status == ReconciliationRequired, s.Status == Failed, s.Status == Cancelled:
 		t := change(s)
 		t.Set.Review = Clear
 		return t

@@ -18,7 +18,12 @@ import (
 var mustSee = []string{
 	".",
 	"./approval",
+	"./cli",
 	"./cmd/consign",
+	"./cmd/consign/internal/config",
+	"./cmd/consign/internal/daemon",
+	"./cmd/consign/internal/metrics",
+	"./cmd/consign/internal/tracing",
 	"./consigntest",
 	"./internal/canon",
 	"./internal/driver",
@@ -29,6 +34,7 @@ var mustSee = []string{
 	"./internal/repotest",
 	"./internal/rules",
 	"./migrate",
+	"./operator",
 	"./postgres",
 	"./reply",
 	"./sqlite",
@@ -125,6 +131,17 @@ var rules = []rule{
 	{
 		why: "console and command use the public API only",
 		of:  []string{"./console/...", "./cli/..."}, deny: []string{"./internal/..."},
+	},
+	{
+		why: "mounting the commands brings neither a database nor metrics, traces or configuration into a program",
+		of:  []string{"./cli/..."}, deep: true,
+		allow: []string{"std", "./...", "github.com/spf13/cobra/...", "github.com/spf13/pflag/...", "github.com/inconshreveable/mousetrap/..."},
+		deny:  []string{"./postgres/...", "./sqlite/...", "./cmd/..."},
+	},
+	{
+		why: "metrics, traces and configuration are the daemon's",
+		of:  []string{"./..."}, except: []string{"./cmd/consign/..."},
+		deny: []string{"github.com/prometheus/...", "go.opentelemetry.io/...", "google.golang.org/...", "github.com/pelletier/..."},
 	},
 	{
 		why: "the engine knows the storage contract, not the API above it or a store below it",
@@ -273,6 +290,12 @@ func TestImportRulesFindWhatIsForbidden(t *testing.T) {
 		{"console", own("operator"), false, 0},
 		{"console", own("internal/driver"), false, 1},
 		{"cli/more", own("internal/dispatch"), false, 1},
+		{"cli", "github.com/spf13/cobra", true, 0},
+		{"cli", "github.com/jackc/pgx/v5", true, 1},
+		{"cli", own("sqlite"), true, 1},
+		{"cli", "github.com/prometheus/client_golang/prometheus", true, 1},
+		{"webhook/more", "go.opentelemetry.io/otel", false, 1},
+		{"cmd/consign/internal/metrics", "github.com/prometheus/client_golang/prometheus", false, 0},
 		{"internal/dispatch", own(""), true, 1},
 		{"internal/audit", own("internal/lifecycle"), true, 1},
 	} {

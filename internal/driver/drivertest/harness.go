@@ -28,7 +28,7 @@ type Harness[TX any] struct {
 
 	// Rows returns all rows of a table (the bare name, without schema or prefix:
 	// "intent", "delivery", "attempt", "resolution", "run", "approval", "audit",
-	// "setting", "program", "program_route"), each with every column by its name: SELECT * into a map. NULL is
+	// "setting", "program", "program_route", "pause"), each with every column by its name: SELECT * into a map. NULL is
 	// nil. Accepted for a uuid: [16]byte, driver.ID, 16 bytes, or 36 characters; a
 	// time: time.Time or an integer of TimeUnit since 1970; a truth value: bool or
 	// an integer; a number: any integer type; text and bytes: string or []byte. More columns than

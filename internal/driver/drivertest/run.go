@@ -29,6 +29,8 @@ func Run[TX any](t *testing.T, open func(t *testing.T) Harness[TX]) {
 		{"Erase", eraseTests[TX]()},
 		{"Waitlist", waitlistTests[TX]()},
 		{"Prune", pruneTests[TX]()},
+		{"Act", actTests[TX]()},
+		{"Desk", deskTests[TX]()},
 		{"View", viewTests[TX]()},
 		{"Run", runTests[TX]()},
 		{"Approval", approvalTests[TX]()},

@@ -61,6 +61,12 @@ func (s *Store) Rows(table string) ([]map[string]any, error) {
 		for _, p := range t.programs {
 			rows = append(rows, p.routes()...)
 		}
+	case "pause":
+		for _, p := range t.pauses {
+			rows = append(rows, map[string]any{
+				"profile": int(p.Profile), "kind": p.Kind, "at": p.At, "made_by": p.By, "reason": text(p.Reason),
+			})
+		}
 	default:
 		return nil, fmt.Errorf("no table %q", table)
 	}
@@ -187,7 +193,7 @@ func (a *approval) row() map[string]any {
 func (a *audit) row(n int) map[string]any {
 	return map[string]any{
 		"id": n + 1, "at": a.at, "made_by": a.madeBy, "action": a.action, "run_id": id(a.run),
-		"approval_id": id(a.approval), "ref": nil, "reason": nil, "before": nil, "after": nil,
+		"approval_id": id(a.approval), "ref": id(a.ref), "reason": text(a.reason), "before": text(a.before), "after": text(a.after),
 	}
 }
 
@@ -195,10 +201,17 @@ func (p *program) routes() []map[string]any {
 	var rows []map[string]any
 	for i := range p.Serves {
 		s := &p.Serves[i]
-		rows = append(rows, map[string]any{
+		c := &s.Contract
+		row := map[string]any{
 			"program_id": p.ID, "profile": int(s.Profile), "kind": s.Kind, "version": s.Version,
 			"fingerprint": s.Fingerprint[:], "upgrades": s.Upgrade,
-		})
+			"retry": int(c.Retry), "idempotent": c.Idempotent, "lease_ms": nil, "timeout_ms": nil,
+			"max_attempts": number(c.MaxAttempts), "max_age_ms": number(int(c.MaxAge.Milliseconds())),
+		}
+		if c.Retry != lifecycle.Unclaimed {
+			row["lease_ms"], row["timeout_ms"] = int(c.Lease.Milliseconds()), int(c.Timeout.Milliseconds())
+		}
+		rows = append(rows, row)
 	}
 	return rows
 }

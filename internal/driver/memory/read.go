@@ -108,11 +108,19 @@ func (s *Store) Routes(ctx context.Context) ([]driver.Route, error) {
 
 // Erase removes the content of what belongs to subjects and leaves tombstones.
 func (s *Store) Erase(ctx context.Context, subjects []string) (int, error) {
+	return s.erase(ctx, subjects, nil)
+}
+
+// erase is Erase with an audit row, if there is one.
+func (s *Store) erase(ctx context.Context, subjects []string, by *driver.Audited) (int, error) {
 	gone := map[string]bool{}
 	for _, subject := range subjects {
 		if !blank(subject) {
 			gone[subject] = true
 		}
+	}
+	if len(gone) == 0 {
+		return 0, ctx.Err()
 	}
 	erased := 0
 	err := s.write(ctx, func(now time.Time) error {
@@ -130,6 +138,7 @@ func (s *Store) Erase(ctx context.Context, subjects []string) (int, error) {
 		}
 		change.commit(&s.rows)
 		s.rows.forgetPeople(gone, now)
+		s.rows.auditRemoved(by, erased, now)
 		return nil
 	})
 	if err != nil {
@@ -159,8 +168,13 @@ func (t *tables) forgetPeople(gone map[string]bool, now time.Time) {
 
 // Prune removes the oldest ended records.
 func (s *Store) Prune(ctx context.Context, p lifecycle.Profile, before time.Time, limit int) (int, error) {
+	return s.prune(ctx, p, before, limit, nil)
+}
+
+// prune is Prune with an audit row, if there is one.
+func (s *Store) prune(ctx context.Context, p lifecycle.Profile, before time.Time, limit int, by *driver.Audited) (int, error) {
 	pruned := 0
-	err := s.write(ctx, func(time.Time) error {
+	err := s.write(ctx, func(now time.Time) error {
 		var old []*delivery
 		for _, d := range s.rows.deliveries {
 			ended := d.state.Status.Terminal() && d.reviewAt.IsZero() && d.erasedAt.IsZero()
@@ -176,6 +190,9 @@ func (s *Store) Prune(ctx context.Context, p lifecycle.Profile, before time.Time
 			pruned++
 		}
 		s.rows.pruned += pruned
+		if pruned > 0 {
+			s.rows.auditRemoved(by, pruned, now)
+		}
 		return nil
 	})
 	return pruned, err

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/consign-go/consign/internal/driver"
+	"github.com/consign-go/consign/internal/lifecycle"
 )
 
 // Store is an open database in memory. It is safe for concurrent use. Open
@@ -109,6 +110,7 @@ type tables struct {
 	keys        map[string]driver.ID // unique keys, and the row that has each
 	own         map[string]string    // the caller's rows
 	programs    map[driver.ID]program
+	pauses      map[pauseKey]driver.Pause
 	pruned      int
 }
 
@@ -124,6 +126,7 @@ func (t *tables) reset() {
 		keys:       map[string]driver.ID{},
 		own:        map[string]string{},
 		programs:   map[driver.ID]program{},
+		pauses:     map[pauseKey]driver.Pause{},
 	}
 }
 
@@ -164,9 +167,10 @@ type run struct{ driver.Run }
 
 // audit is a row of the audit table.
 type audit struct {
-	at             time.Time
-	madeBy, action string
-	run, approval  driver.ID
+	at                    time.Time
+	madeBy, action        string
+	ref, run, approval    driver.ID
+	reason, before, after string
 }
 
 // resolution is a row of the resolution table.
@@ -175,6 +179,12 @@ type resolution struct {
 	at                  time.Time
 	outcome, source     int
 	madeBy, evidence    string
+}
+
+// pauseKey is the primary key of the pause table.
+type pauseKey struct {
+	profile lifecycle.Profile
+	kind    string
 }
 
 // approval is a row of the approval table. As any other, it is never changed in

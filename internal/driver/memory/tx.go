@@ -64,9 +64,14 @@ func (s *Store) Join(tx *Tx) driver.Tx { return joined{tx} }
 // Commit makes everything visible that tx has written. A finished transaction is
 // driver.ErrClosed.
 func (tx *Tx) Commit() error {
+	tx.store.mu.Lock()
+	defer tx.store.mu.Unlock()
+	return tx.commit()
+}
+
+// commit is Commit. The caller holds mu.
+func (tx *Tx) commit() error {
 	s := tx.store
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	if tx.done {
 		return driver.ErrClosed
 	}

@@ -1,5 +1,7 @@
-// Package demo shows what Consign promises at the moment of a commit and at the
-// moment of delivery, on a throw-away SQLite file. Everything it says it has checked in the tables.
+// Package demo is a guided tour of what Consign promises: a support desk on a
+// throw-away SQLite file, a CRM behind real HTTP with a database of its own, and a
+// process that is really killed. Everything it says it has checked in the tables of
+// both ends.
 package demo
 
 import (
@@ -13,15 +15,20 @@ import (
 
 	"github.com/consign-go/consign"
 	"github.com/consign-go/consign/migrate"
+	"github.com/consign-go/consign/operator"
 	"github.com/consign-go/consign/sqlite"
+	"github.com/consign-go/consign/webhook"
 )
 
 // desk is a support desk with one database.
 type desk struct {
+	path   string
 	db     *sql.DB
 	outbox *consign.Outbox[*sql.Tx]
-	far    far
-	notice consign.Ref // the work that the operation left
+	people *operator.Operator
+	crm    *crm
+	post   *webhook.Endpoint // to the CRM
+	notice consign.Ref       // the work that the operation left
 }
 
 // step is one promise: do does it, checks it and says what was seen.
@@ -37,6 +44,8 @@ var steps = []step{
 	{"a call repeated after a lost answer finds its own message; other content conflicts", repeated},
 	{"an admitted operation leaves its row, its work and its receipt, all or nothing", operation},
 	{"its work is delivered once the authority has said yes again, with the bytes that were digested", delivered},
+	{"a process dies after the CRM has acted and before that is known: the next one sends the same bytes under the same key", killed},
+	{"a receiver hangs up without an answer: it is called unknown, tried by nobody, and goes to a person", unknown},
 	{"a record that was edited after the commit: its work is not delivered as if nothing had been", edited},
 	{"an actor who lost the authority runs nothing, and what waits on the actor's behalf is cancelled", revoked},
 }
@@ -44,17 +53,21 @@ var steps = []step{
 // Run shows every step and returns an error if a promise did not hold. It needs a
 // database/sql driver named "sqlite", which the command brings along.
 func Run(ctx context.Context, out io.Writer) (err error) {
+	if raw := os.Getenv(workerEnv); raw != "" {
+		return work(ctx, raw)
+	}
 	dir, err := os.MkdirTemp("", "consign-demo-")
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	d, err := open(ctx, filepath.Join(dir, "desk.db"))
+	d, err := open(ctx, dir)
 	if err != nil {
 		return err
 	}
-	defer d.db.Close()
-	fmt.Fprint(out, "A support desk on one SQLite file. Its tickets and Consign's tables share the database.\n\n")
+	defer d.close()
+	fmt.Fprintf(out, "A support desk on one SQLite file: its tickets and Consign's tables share the database.\n"+
+		"A CRM at %s, with a database of its own.\n\n", d.crm.url)
 	for i, s := range steps {
 		fmt.Fprintf(out, "%d. %s\n", i+1, s.promise)
 		seen, err := s.do(ctx, d)
@@ -63,21 +76,33 @@ func Run(ctx context.Context, out io.Writer) (err error) {
 		}
 		fmt.Fprintf(out, "   ok: %s\n", seen)
 	}
-	fmt.Fprintf(out, "\nAll %d promises were checked in the tables and held.\n", len(steps))
+	fmt.Fprintf(out, "\nAll %d promises were checked in the tables of both ends, and held.\n", len(steps))
 	return nil
 }
 
-func open(ctx context.Context, path string) (*desk, error) {
-	db, err := sql.Open("sqlite", "file:"+path+"?_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_pragma=busy_timeout(5000)&_txlock=immediate")
-	if err != nil {
+func openSQLite(path string) (*sql.DB, error) {
+	return sql.Open("sqlite", "file:"+path+"?_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_pragma=busy_timeout(5000)&_txlock=immediate")
+}
+
+func open(ctx context.Context, dir string) (*desk, error) {
+	d := &desk{path: filepath.Join(dir, "desk.db")}
+	var err error
+	if d.db, err = openSQLite(d.path); err != nil {
 		return nil, err
 	}
-	d := &desk{db: db}
+	if d.crm, err = openCRM(ctx, dir); err != nil {
+		return nil, errors.Join(err, d.db.Close())
+	}
 	if err := d.prepare(ctx); err != nil {
-		db.Close()
+		d.close()
 		return nil, err
 	}
 	return d, nil
+}
+
+func (d *desk) close() {
+	d.crm.close()
+	d.db.Close()
 }
 
 func (d *desk) prepare(ctx context.Context) error {
@@ -96,8 +121,16 @@ func (d *desk) prepare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	crm, sms, err := endpoints(d.crm.url)
+	if err != nil {
+		return err
+	}
+	d.post = crm
+	if d.people, err = operator.New(store); err != nil {
+		return err
+	}
 	d.outbox, err = consign.New(store, &consign.Options{
-		Channels:  []consign.Channel{{Name: "crm", Retry: consign.OnSchedule, Idempotent: true}},
+		Channels:  channels(crm, sms),
 		Handlers:  []consign.Handler{notice.Handler(d.deliver)},
 		Authority: membership{},
 	})

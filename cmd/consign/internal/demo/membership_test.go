@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"path/filepath"
 	"testing"
 
 	_ "modernc.org/sqlite"
@@ -14,11 +13,11 @@ import (
 
 func openDesk(t *testing.T) *desk {
 	t.Helper()
-	d, err := open(t.Context(), filepath.Join(t.TempDir(), "desk.db"))
+	d, err := open(t.Context(), t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { d.db.Close() })
+	t.Cleanup(d.close)
 	return d
 }
 

@@ -20,16 +20,16 @@ func (d *desk) triage(ctx context.Context, ticket int, end func(*sql.Tx) error) 
 	if _, err := tx.ExecContext(ctx, `UPDATE ticket SET status = 'triaged' WHERE id = ?`, ticket); err != nil {
 		return consign.Ref{}, err
 	}
-	ref, err := d.outbox.Enqueue(ctx, tx, message(ticket))
+	ref, err := d.outbox.Enqueue(ctx, tx, d.message(ticket))
 	if err != nil {
 		return consign.Ref{}, err
 	}
 	return ref, end(tx)
 }
 
-func message(ticket int) consign.Message {
+func (d *desk) message(ticket int) consign.Message {
 	return consign.Message{
-		Channel: "crm", To: "https://crm.example/hooks/tickets", Subject: "acme",
+		Channel: "crm", To: d.crm.url + "/hooks/tickets", Subject: "acme",
 		Payload: map[string]any{"event": "ticket.triaged", "ticket": ticket},
 	}
 }
@@ -58,14 +58,14 @@ func rolledBack(ctx context.Context, d *desk) (string, error) {
 }
 
 func refused(ctx context.Context, d *desk) (string, error) {
-	bad := message(42)
+	bad := d.message(42)
 	bad.Payload = map[string]any{"event": "ticket.triaged", "ticket": int64(1) << 53, "note": strings.Repeat("x", 9)}
 	tx, err := d.db.BeginTx(ctx, nil)
 	if err != nil {
 		return "", err
 	}
 	defer tx.Rollback()
-	_, enqueueErr := d.outbox.EnqueueAll(ctx, tx, []consign.Message{message(42), bad})
+	_, enqueueErr := d.outbox.EnqueueAll(ctx, tx, []consign.Message{d.message(42), bad})
 	if !errors.Is(enqueueErr, consign.ErrInvalid) {
 		return "", fmt.Errorf("a number that JSON readers would round was accepted: %v", enqueueErr)
 	}
@@ -76,7 +76,7 @@ func refused(ctx context.Context, d *desk) (string, error) {
 }
 
 func repeated(ctx context.Context, d *desk) (string, error) {
-	m := message(43)
+	m := d.message(43)
 	m.ID = consign.NewRef()
 	first, err := d.outbox.EnqueueNow(ctx, m)
 	if err != nil {
