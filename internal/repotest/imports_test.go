@@ -25,6 +25,7 @@ var mustSee = []string{
 	"./cmd/consign/internal/metrics",
 	"./cmd/consign/internal/tracing",
 	"./consigntest",
+	"./examples/supportdesk",
 	"./internal/canon",
 	"./internal/driver",
 	"./internal/driver/drivertest",
@@ -127,6 +128,10 @@ var rules = []rule{
 	{
 		why: "the test server knows nothing of what is tested on it",
 		of:  []string{"./internal/pgtest"}, allow: []string{"std", "github.com/jackc/pgx/v5/..."},
+	},
+	{
+		why: "an example uses the public API only, and its user opens the database",
+		of:  []string{"./examples/supportdesk"}, allow: []string{"std", ".", "./approval", "./webhook"},
 	},
 	{
 		why: "console and command use the public API only",

@@ -52,14 +52,14 @@ func work(ctx context.Context, raw string) error {
 
 // killed has another process deliver, and kills it once the CRM has acted.
 func killed(ctx context.Context, d *desk) (string, error) {
-	ref, err := d.outbox.EnqueueNow(ctx, d.message(43))
+	ref, err := d.Outbox.EnqueueNow(ctx, d.message(43))
 	if err != nil {
 		return "", err
 	}
 	if err := d.killWorker(ctx, ref); err != nil {
 		return "", err
 	}
-	if r, err := d.outbox.Visit(ctx, ref); err != nil || r.Status != consign.StatusDelivering {
+	if r, err := d.Outbox.Visit(ctx, ref); err != nil || r.Status != consign.StatusDelivering {
 		return "", fmt.Errorf("under the lease of the process that was killed it is %s: %v", r.Status, err)
 	}
 	// Nobody else may take it before the lease and a margin are over. The tour does
@@ -67,7 +67,7 @@ func killed(ctx context.Context, d *desk) (string, error) {
 	if _, err := d.db.ExecContext(ctx, `UPDATE consign_delivery SET lease_until = lease_until - 3600000000 WHERE status = 2`); err != nil {
 		return "", err
 	}
-	r, err := d.outbox.Visit(ctx, ref)
+	r, err := d.Outbox.Visit(ctx, ref)
 	if err != nil || r.Status != consign.StatusDelivered {
 		return "", fmt.Errorf("after the lease it is %s: %v", r.Status, err)
 	}
@@ -111,15 +111,15 @@ func (d *desk) killWorker(ctx context.Context, ref consign.Ref) error {
 // unknown lets a receiver that keeps no keys hang up, and a person find out.
 func unknown(ctx context.Context, d *desk) (string, error) {
 	m := consign.Message{Channel: "sms", To: d.crm.url + "/sms", Payload: map[string]any{"text": "ticket 43 is triaged"}}
-	ref, err := d.outbox.EnqueueNow(ctx, m)
+	ref, err := d.Outbox.EnqueueNow(ctx, m)
 	if err != nil {
 		return "", err
 	}
-	r, err := d.outbox.Visit(ctx, ref)
+	r, err := d.Outbox.Visit(ctx, ref)
 	if err != nil || r.Status != consign.StatusFailed || r.Code != consign.CodeOutcomeUnknown {
 		return "", fmt.Errorf("without an answer it is %s %s: %v", r.Status, r.Code, err)
 	}
-	if _, err := d.outbox.Visit(ctx, ref); err != nil {
+	if _, err := d.Outbox.Visit(ctx, ref); err != nil {
 		return "", err
 	}
 	did, err := d.crm.did(ctx, ref.String())

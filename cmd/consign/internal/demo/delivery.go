@@ -8,15 +8,9 @@ import (
 	"github.com/consign-go/consign"
 )
 
-// deliver is the handler of the notice: it builds the request and calls the effect,
-// which is a POST to the CRM.
-func (d *desk) deliver(ctx context.Context, dl *consign.Delivery, in noticeInput) error {
-	return d.post.Post(ctx, dl, map[string]any{"event": "ticket.triaged", "ticket": in.Ticket, "version": dl.Target.Version})
-}
-
 // visit delivers one piece of work, if it may be, and compares what became of it.
 func (d *desk) visit(ctx context.Context, ref consign.Ref, status consign.Status, code consign.Code, sent int) error {
-	r, err := d.outbox.Visit(ctx, ref)
+	r, err := d.Outbox.Visit(ctx, ref)
 	if err != nil {
 		return err
 	}
@@ -43,7 +37,7 @@ func edited(ctx context.Context, d *desk) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if _, err := d.db.ExecContext(ctx, `UPDATE ticket SET lock_version = lock_version + 1 WHERE id = 43`); err != nil {
+	if _, err := d.db.ExecContext(ctx, `UPDATE ticket SET lock_version = lock_version + 1 WHERE id = '43'`); err != nil {
 		return "", err
 	}
 	err = d.visit(ctx, receipt.Work[0], consign.StatusReconciliationRequired, consign.CodeRecordChanged, 3)
@@ -55,13 +49,17 @@ func revoked(ctx context.Context, d *desk) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if _, err := d.db.ExecContext(ctx, `UPDATE staff SET active = 0 WHERE id = 7`); err != nil {
+	order, next, err := d.approved(ctx, 41)
+	if err != nil {
+		return "", err
+	}
+	if _, err := d.db.ExecContext(ctx, `UPDATE staff SET active = FALSE WHERE id = '7'`); err != nil {
 		return "", err
 	}
 	if err := d.visit(ctx, receipt.Work[0], consign.StatusCancelled, consign.CodeAuthorityRevoked, 3); err != nil {
 		return "", err
 	}
-	if _, err := d.runTriage(ctx, 41, nil); !errors.Is(err, consign.ErrRevoked) {
+	if _, err := d.Triage(ctx, order, "normal", next); !errors.Is(err, consign.ErrRevoked) {
 		return "", fmt.Errorf("an operation of a revoked actor: %v", err)
 	}
 	return "nothing was sent: AUTHORITY_REVOKED; what the operation committed stays", d.expect(ctx, 41, "triaged", 7)

@@ -14,21 +14,20 @@ import (
 	"path/filepath"
 
 	"github.com/consign-go/consign"
+	"github.com/consign-go/consign/examples/supportdesk"
 	"github.com/consign-go/consign/migrate"
 	"github.com/consign-go/consign/operator"
 	"github.com/consign-go/consign/sqlite"
-	"github.com/consign-go/consign/webhook"
 )
 
 // desk is a support desk with one database.
 type desk struct {
+	*supportdesk.Desk
 	path   string
 	db     *sql.DB
-	outbox *consign.Outbox[*sql.Tx]
 	people *operator.Operator
 	crm    *crm
-	post   *webhook.Endpoint // to the CRM
-	notice consign.Ref       // the work that the operation left
+	notice consign.Ref // the work that the operation left
 }
 
 // step is one promise: do does it, checks it and says what was seen.
@@ -113,27 +112,28 @@ func (d *desk) prepare(ctx context.Context) error {
 	if _, err := migrate.Up(ctx, store); err != nil {
 		return err
 	}
-	_, err = d.db.ExecContext(ctx, `
-		CREATE TABLE staff (id INTEGER PRIMARY KEY, tenant TEXT NOT NULL, security_version INTEGER NOT NULL, active INTEGER NOT NULL);
-		CREATE TABLE ticket (id INTEGER PRIMARY KEY, tenant TEXT NOT NULL, status TEXT NOT NULL, lock_version INTEGER NOT NULL);
-		INSERT INTO staff VALUES (7, 'acme', 1, 1);
-		INSERT INTO ticket VALUES (41, 'acme', 'new', 1), (42, 'acme', 'new', 1), (43, 'acme', 'new', 1)`)
-	if err != nil {
+	if d.people, err = operator.New(store); err != nil {
 		return err
 	}
 	crm, sms, err := endpoints(d.crm.url)
 	if err != nil {
 		return err
 	}
-	d.post = crm
-	if d.people, err = operator.New(store); err != nil {
+	if d.Desk, err = supportdesk.New(d.db, store, supportdesk.Options{CRM: crm, Channels: channels(crm, sms)}); err != nil {
 		return err
 	}
-	d.outbox, err = consign.New(store, &consign.Options{
-		Channels:  channels(crm, sms),
-		Handlers:  []consign.Handler{notice.Handler(d.deliver)},
-		Authority: membership{},
-	})
+	return d.begin(ctx)
+}
+
+// begin makes the desk's tables: who works there, and three tickets.
+func (d *desk) begin(ctx context.Context) error {
+	err := errors.Join(
+		d.Create(ctx), d.AddTenant(ctx, "acme"),
+		d.Hire(ctx, "acme", "7", supportdesk.ProposeTriage, supportdesk.RunTriage, supportdesk.DeliverTriage),
+		d.Hire(ctx, "acme", "8", supportdesk.ConfirmTriage))
+	for _, ticket := range []string{"41", "42", "43"} {
+		err = errors.Join(err, d.File(ctx, "acme", ticket, ""))
+	}
 	return err
 }
 

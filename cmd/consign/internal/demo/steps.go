@@ -20,7 +20,7 @@ func (d *desk) triage(ctx context.Context, ticket int, end func(*sql.Tx) error) 
 	if _, err := tx.ExecContext(ctx, `UPDATE ticket SET status = 'triaged' WHERE id = ?`, ticket); err != nil {
 		return consign.Ref{}, err
 	}
-	ref, err := d.outbox.Enqueue(ctx, tx, d.message(ticket))
+	ref, err := d.Outbox.Enqueue(ctx, tx, d.message(ticket))
 	if err != nil {
 		return consign.Ref{}, err
 	}
@@ -39,7 +39,7 @@ func together(ctx context.Context, d *desk) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	intent, err := d.outbox.Find(ctx, ref)
+	intent, err := d.Outbox.Find(ctx, ref)
 	if err != nil {
 		return "", err
 	}
@@ -51,7 +51,7 @@ func rolledBack(ctx context.Context, d *desk) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if _, err := d.outbox.Find(ctx, ref); !errors.Is(err, consign.ErrNotFound) {
+	if _, err := d.Outbox.Find(ctx, ref); !errors.Is(err, consign.ErrNotFound) {
 		return "", fmt.Errorf("finding the intent of a rolled back transaction: %v", err)
 	}
 	return "ticket 42 is still new, its ref finds nothing", d.expect(ctx, 42, "new", 1)
@@ -65,7 +65,7 @@ func refused(ctx context.Context, d *desk) (string, error) {
 		return "", err
 	}
 	defer tx.Rollback()
-	_, enqueueErr := d.outbox.EnqueueAll(ctx, tx, []consign.Message{d.message(42), bad})
+	_, enqueueErr := d.Outbox.EnqueueAll(ctx, tx, []consign.Message{d.message(42), bad})
 	if !errors.Is(enqueueErr, consign.ErrInvalid) {
 		return "", fmt.Errorf("a number that JSON readers would round was accepted: %v", enqueueErr)
 	}
@@ -78,16 +78,16 @@ func refused(ctx context.Context, d *desk) (string, error) {
 func repeated(ctx context.Context, d *desk) (string, error) {
 	m := d.message(43)
 	m.ID = consign.NewRef()
-	first, err := d.outbox.EnqueueNow(ctx, m)
+	first, err := d.Outbox.EnqueueNow(ctx, m)
 	if err != nil {
 		return "", err
 	}
-	again, err := d.outbox.EnqueueNow(ctx, m)
+	again, err := d.Outbox.EnqueueNow(ctx, m)
 	if err != nil || again != first {
 		return "", fmt.Errorf("the repeated call gave %s after %s: %v", again, first, err)
 	}
 	m.To = "https://elsewhere.example/"
-	if _, err := d.outbox.EnqueueNow(ctx, m); !errors.Is(err, consign.ErrConflict) {
+	if _, err := d.Outbox.EnqueueNow(ctx, m); !errors.Is(err, consign.ErrConflict) {
 		return "", fmt.Errorf("another recipient under the same ID: %v", err)
 	}
 	return "one intent under " + first.String() + ", and another recipient under it conflicts", d.expect(ctx, 43, "new", 2)
