@@ -86,6 +86,7 @@ type told struct {
 	Kind       string  `json:"kind,omitempty"`
 	Older      string  `json:"created_before,omitempty"`
 	Subjects   int     `json:"subjects,omitempty"`
+	Approval   string  `json:"approval,omitempty"`
 }
 
 func (t told) text() string {

@@ -14,7 +14,7 @@ type Audited struct {
 	ID     int64
 	At     time.Time
 	By     string
-	Action string      // "resolve", "redeliver", "reissue", "cancel", "pause", "resume", "prune", "erase"; "run" of a program
+	Action string      // "resolve", "redeliver", "reissue", "cancel", "pause", "resume", "prune", "erase", "read"; "run" of a program
 	Ref    consign.Ref // zero where it is about none
 	Run    consign.ID  // zero where it is about none
 	Why    string

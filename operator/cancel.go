@@ -49,6 +49,8 @@ func (v *view) mayCancel(op string) error {
 		return &consign.Error{Op: op, Err: consign.ErrNotFound}
 	case s.Code == lifecycle.CancelledByOperator:
 		return changed(op, "it has been cancelled already")
+	case s.Status.Terminal() && s.Uncertain:
+		return refused(op, "it has ended, with an outcome that is unknown; record a finding")
 	case s.Status.Terminal():
 		return refused(op, "it has ended as "+s.Status.Public(v.record.Intent.Profile))
 	case s.Stranded():

@@ -128,6 +128,7 @@ type Served struct {
 	Idempotent bool
 	Retry      string // "process", "schedule", or "unclaimed" where it is driven by hand
 	Upgrade    bool   // this older version, besides its own
+	Contract   Contract
 }
 
 // Serving lists what live programs deliver: those with a sign of life within a minute.
@@ -141,7 +142,7 @@ func (o *Operator) Serving(ctx context.Context) ([]Served, error) {
 	for _, s := range list {
 		out = append(out, Served{
 			Profile: profileOf(s.Profile), Kind: s.Kind, Version: s.Version, Idempotent: s.Contract.Idempotent,
-			Retry: s.Contract.Retry.String(), Upgrade: s.Upgrade,
+			Retry: s.Contract.Retry.String(), Upgrade: s.Upgrade, Contract: contractOf(s.Version, s.Fingerprint, &s.Contract),
 		})
 	}
 	slices.SortFunc(out, func(a, b Served) int {

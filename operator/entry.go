@@ -79,7 +79,8 @@ type Entry struct {
 	Digest       [32]byte // of the bound request; zero: none is bound
 	MaxAttempts  int      // 0: no limit
 	Idempotent   bool
-	OwnerMayLive bool // the last owner never said how it ended, and may still be at it
+	Contract     Contract // that decides about this intent; zero once erased
+	OwnerMayLive bool     // the last owner never said how it ended, and may still be at it
 
 	// Content is what was stored to be delivered. Lists leave it out; nil once erased.
 	Content *Content

@@ -3,6 +3,7 @@ package operator
 import (
 	"context"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/consign-go/consign"
@@ -20,6 +21,7 @@ type Filter struct {
 	Since   time.Time        // created then or later. Default: any
 	Before  time.Time        // created earlier. Default: any
 	Limit   int              // 1 to 1,000. Default: 100
+	Look    int              // rows to look at, at most: 1,000 to 20,000, in thousands. Default: 20,000
 	After   string           // Next of the page before, under the same filter. Default: from the front
 }
 
@@ -40,7 +42,7 @@ const (
 // is due, then what needs reconciliation, has failed, was cancelled, or succeeded, each
 // the newest first. Those of a subject come in no such order.
 //
-// One call looks at a bounded number of rows, 20,000 at most. Where few of them match,
+// One call looks at a bounded number of rows, Look at most. Where few of them match,
 // a page may hold fewer than the limit, or none, and still have a Next. Erased intents
 // are not listed, nor are stranded messages that have a finding (Show finds both).
 //
@@ -55,7 +57,7 @@ func (o *Operator) List(ctx context.Context, f Filter) (Page, error) {
 		return Page{}, err
 	}
 	var refs []driver.ID
-	for range looks {
+	for range f.looks() {
 		r := walks[at.Segment]
 		r.After, r.Limit = at.place(), lookAt
 		found, next, err := o.desk.Walk(ctx, r)
@@ -81,6 +83,14 @@ func (o *Operator) List(ctx context.Context, f Filter) (Page, error) {
 		}
 	}
 	return o.page(ctx, op, refs, at.text())
+}
+
+// looks is how often a page may look at rows.
+func (f *Filter) looks() int {
+	if f.Look == 0 {
+		return looks
+	}
+	return f.Look / lookAt
 }
 
 func (o *Operator) page(ctx context.Context, op string, refs []driver.ID, next string) (Page, error) {
@@ -126,6 +136,9 @@ func (f *Filter) walks(op string) (walks []driver.WalkRequest, at cursor, limit 
 		fs.kind(f.Kind, 1)
 	}
 	fs.text("subject", f.Subject, 0, 128, false)
+	if f.Look != 0 && (f.Look < lookAt || f.Look > lookAt*looks) {
+		fs.add("look", strconv.Itoa(f.Look)+", limit 1000 to 20000")
+	}
 	fs.time("since", f.Since)
 	fs.time("before", f.Before)
 	if f.Code != "" && !slices.Contains(lifecycle.Codes, f.Code) {

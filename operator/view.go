@@ -238,6 +238,7 @@ func (v *view) entry(whole bool) Entry {
 		})
 	}
 	if !s.Erased {
+		e.Contract = contractOf(r.Intent.Version, r.Intent.Fingerprint, &s.Contract)
 		e.Choices = v.choices()
 		if whole {
 			e.Content = content(&r.Intent)

@@ -193,6 +193,9 @@ func (d *database) plans(t *testing.T, s *stage) []plan {
 		{"tally ended", d.q.tallyEnded, []any{numbers{1, 1, 1, 2, 2}, numbers{3, 5, 6, 3, 4}, int64(planBatch)}, few, many, false},
 		{"tally loops", d.q.tallyLoops, []any{int64(planBatch)}, few, many, false},
 		{"in review", d.q.inReview, []any{int64(planBatch)}, few, many, false},
+		{"recent", d.q.recent, recentArgs(&driver.RecentRequest{
+			From: time.Now().Add(-20 * 24 * time.Hour), Part: time.Minute, Parts: 2, Limit: planBatch,
+		}), few, many, false},
 		{"insert", d.q.insert, insertArgs(rows), few, many, true},
 		{"insert given", d.q.insertGiven, insertArgs(rows), few, many, true},
 		{"run", d.q.loadRun, []any{uuid(run)}, few, few, false},

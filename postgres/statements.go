@@ -69,6 +69,7 @@ type deskStatements struct {
 	walkSubject, chains, logs, resolutions      string
 	audits, auditsOf, pauses                    string
 	tallyOpen, tallyEnded, tallyLoops, inReview string
+	recent                                      string
 }
 
 func (e *engine) deskStatements() deskStatements {
@@ -92,5 +93,6 @@ func (e *engine) deskStatements() deskStatements {
 		tallyEnded:  e.expand(tallyEndedSQL),
 		tallyLoops:  e.expand(tallyLoopsSQL),
 		inReview:    e.expand(inReviewSQL),
+		recent:      e.expand(recentSQL),
 	}
 }

@@ -80,14 +80,7 @@ func (e *engine) Tallies(ctx context.Context, limit int) ([]driver.Tally, error)
 	for i := range open {
 		routes[i] = open[i].Route
 	}
-	var profiles, ends numbers
-	for _, p := range []lifecycle.Profile{lifecycle.Work, lifecycle.Message} {
-		for _, s := range lifecycle.Statuses {
-			if s.Terminal() {
-				profiles, ends = append(profiles, int64(p)), append(ends, int64(s))
-			}
-		}
-	}
+	profiles, ended := ends()
 	c := counting{capped: map[driver.Tally]bool{}}
 	var n, over int64
 	var route string
@@ -101,7 +94,7 @@ func (e *engine) Tallies(ctx context.Context, limit int) ([]driver.Tally, error)
 		})
 	}
 	if err == nil {
-		err = e.read(ctx, "tally ended", e.q.tallyEnded, []any{profiles, ends, int64(limit)}, func(rows pgx.Rows) error {
+		err = e.read(ctx, "tally ended", e.q.tallyEnded, []any{profiles, ended, int64(limit)}, func(rows pgx.Rows) error {
 			t := driver.Tally{Among: driver.Ended}
 			err := rows.Scan(&route, (*small[lifecycle.Profile])(&t.Profile), (*small[lifecycle.Status])(&t.Status), &counts, &n, &over)
 			c.add(t, route, counts, n, over)

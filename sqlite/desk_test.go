@@ -19,6 +19,10 @@ func useDesk(t *testing.T, d driver.Desk) {
 		func() error { _, err := d.Review(ctx, driver.Place{}, 10); return err },
 		func() error { _, err := d.InReview(ctx, 10); return err },
 		func() error { _, err := d.Tallies(ctx, 10); return err },
+		func() error {
+			_, err := d.Recent(ctx, driver.RecentRequest{From: time.Now(), Part: time.Second, Parts: 1, Limit: 10})
+			return err
+		},
 		func() error { _, err := d.Chains(ctx, refs); return err },
 		func() error { _, err := d.Logs(ctx, refs); return err },
 		func() error { _, err := d.Resolutions(ctx, refs); return err },

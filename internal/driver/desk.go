@@ -155,6 +155,22 @@ type InReview struct {
 	Oldest time.Time
 }
 
+// RecentRequest asks how what was created lately has ended.
+type RecentRequest struct {
+	From  time.Time     // where the first part begins
+	Part  time.Duration // how long each is; whole microseconds
+	Parts int
+	Limit int // rows to count of each profile, status and part, and one more
+}
+
+// RecentEnd is how many deliveries of one part have ended with a status.
+type RecentEnd struct {
+	Profile lifecycle.Profile
+	Status  lifecycle.Status
+	Place   int // of the part, from 0
+	N       int // at most the limit and one more
+}
+
 // Chained says how an intent follows another.
 type Chained struct {
 	Asked       ID // the ref of the call in whose chain it is
@@ -184,6 +200,10 @@ type Lists interface {
 	// is open, of each profile and status that is ended, and of what is in process it
 	// looks at up to limit.
 	Tallies(ctx context.Context, limit int) ([]Tally, error)
+
+	// Recent counts what was created in each part and has ended, whatever was erased
+	// of it. Parts with nothing in them are left out.
+	Recent(ctx context.Context, r RecentRequest) ([]RecentEnd, error)
 
 	// InReview counts up to limit of what Review returns.
 	InReview(ctx context.Context, limit int) (InReview, error)

@@ -19,6 +19,7 @@ func deskTests[TX any]() []test[TX] {
 		{"what is in process is walked by lease", "a started loop is in no other index", deskLoops[TX]},
 		{"a subject is walked whatever the status", "a person can be told what is stored about them", deskSubject[TX]},
 		{"counts are bounded", "counting never reads a whole table", deskTallies[TX]},
+		{"what ended lately is counted by part", "how things went lately never reads a whole table", deskRecent[TX]},
 		{"chains are followed both ways", "what came late for one shows on all", deskChains[TX]},
 		{"logs of many are read at once", "each in the order in which it was written", deskLogs[TX]},
 		{"the audit is read backwards", "the newest first, of one intent or of all", deskAudits[TX]},
