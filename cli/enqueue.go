@@ -54,7 +54,13 @@ content is refused (exit code 3).`,
 				return err
 			}
 			wake(cmd.Context(), p)
-			return t.print(cmd, map[string]string{"ref": ref.String()}, ref.String())
+			if err := t.print(cmd, map[string]string{"ref": ref.String()}, ref.String()); err != nil {
+				return &Error{
+					Code: ExitFailed, Err: fmt.Errorf("the message is committed as %s, and %w", ref, err),
+					Next: "Do not repeat the call without --id and this ref: it would be another message.",
+				}
+			}
+			return nil
 		},
 	}
 	f := cmd.Flags()

@@ -50,7 +50,7 @@ func judge(name, command string, err error) (int, string) {
 	switch {
 	case next != "":
 	case code == ExitUsage:
-		next = fmt.Sprintf("See \"%s help\".", strings.TrimSpace(name+" "+command))
+		next = fmt.Sprintf("See \"%s\".", strings.TrimSpace(name+" help "+command))
 	default:
 		next = fmt.Sprintf("Run \"%s doctor\": it looks for the usual causes.", name)
 	}

@@ -22,6 +22,7 @@ type summaryJSON struct {
 	Attempts   int    `json:"attempts"`
 	CreatedAt  moment `json:"created_at"`
 	DueAt      moment `json:"due_at"`
+	UpdatedAt  moment `json:"updated_at"`
 	FinishedAt moment `json:"finished_at"`
 	ReviewAt   moment `json:"review_at"`
 }
@@ -30,21 +31,14 @@ func summary(s *operator.Summary) summaryJSON {
 	v := summaryJSON{
 		Ref: s.Ref.String(), Profile: string(s.Profile), Kind: s.Kind, Status: string(s.Status), Code: string(s.Code),
 		Known: string(s.Known), Uncertain: s.Uncertain, Generation: s.Generation, Attempts: s.Attempts,
-		CreatedAt: moment{s.CreatedAt}, DueAt: moment{s.DueAt}, ReviewAt: moment{s.ReviewAt},
+		CreatedAt: moment{s.CreatedAt}, UpdatedAt: moment{s.UpdatedAt}, DueAt: moment{s.DueAt}, ReviewAt: moment{s.ReviewAt},
 	}
-	if ended(s.Status) {
-		v.FinishedAt = moment{s.UpdatedAt}
+	switch s.Status {
+	case consign.StatusPending, consign.StatusLeased, consign.StatusDelivering:
+	default:
+		v.FinishedAt = v.UpdatedAt // nothing that comes after the end moves it
 	}
 	return v
-}
-
-// ended reports whether a status is an end.
-func ended(s consign.Status) bool {
-	switch s {
-	case consign.StatusPending, consign.StatusLeased, consign.StatusDelivering:
-		return false
-	}
-	return true
 }
 
 func (v *summaryJSON) text() string {

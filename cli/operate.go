@@ -17,6 +17,13 @@ func who(cmd *cobra.Command) *operator.By {
 	by := &operator.By{}
 	cmd.Flags().StringVar(&by.Who, "by", "", "who you are, for the audit")
 	cmd.Flags().StringVar(&by.Why, "why", byCommand, "why, for the audit; it survives an erasure, so name nobody")
+	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error {
+		counts := cmd.Flags().Lookup("dry-run")
+		if by.Who == "" && (counts == nil || counts.Value.String() != "true") {
+			return usage("--by is missing: say who you are, for the audit")
+		}
+		return nil
+	}
 	return by
 }
 

@@ -21,8 +21,13 @@ func (t *Tree) print(cmd *cobra.Command, v any, line string) error {
 		}
 		line = string(raw)
 	}
-	_, err := fmt.Fprintln(cmd.OutOrStdout(), line)
-	return err
+	if _, err := fmt.Fprintln(cmd.OutOrStdout(), line); err != nil {
+		return &Error{
+			Code: ExitFailed, Err: fmt.Errorf("the result cannot be written: %w", err),
+			Next: "What was to be done is done: look before you repeat it.",
+		}
+	}
+	return nil
 }
 
 // moment is a time as it is printed: UTC, in JSON null where there is none.

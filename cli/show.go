@@ -16,7 +16,6 @@ type intentJSON struct {
 	summaryJSON
 	DeliveryKey   string           `json:"delivery_key"`
 	RequestDigest string           `json:"request_digest"` // empty: none is bound yet
-	UpdatedAt     moment           `json:"updated_at"`
 	Deadline      moment           `json:"deadline"`
 	LastError     string           `json:"last_error"`
 	Means         string           `json:"means"`
@@ -106,7 +105,7 @@ it: everything but what is sent and to whom.`,
 
 func whole(e *operator.Entry) *intentJSON {
 	v := &intentJSON{
-		summaryJSON: summary(&e.Summary), DeliveryKey: e.DeliveryKey.String(), UpdatedAt: moment{e.UpdatedAt}, Deadline: moment{e.Deadline},
+		summaryJSON: summary(&e.Summary), DeliveryKey: e.DeliveryKey.String(), Deadline: moment{e.Deadline},
 		LastError: e.LastError, Means: e.Means, Do: e.Do, Stranded: e.Stranded, Erased: e.Erased, Program: e.Program,
 		History: []attemptJSON{}, Resolutions: []resolutionLine{}, Chain: []chainJSON{}, Choices: []choiceJSON{},
 	}
@@ -150,9 +149,9 @@ func (v *intentJSON) text() string {
 	line("digest", orDash(v.RequestDigest))
 	line("created", v.CreatedAt)
 	line("updated", v.UpdatedAt)
+	line("finished", v.FinishedAt)
 	line("due", v.DueAt)
 	line("deadline", v.Deadline)
-	line("finished", v.FinishedAt)
 	line("in review", v.ReviewAt)
 	line("last error", orDash(v.LastError))
 	for _, a := range v.History {

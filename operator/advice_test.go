@@ -36,7 +36,7 @@ func TestEveryCodeHasAdvice(t *testing.T) {
 }
 
 // Whatever the code, an outcome that nobody knows is shown as unknown, in every status
-// in which it can be stored, and the advice begins with finding out.
+// in which it can be stored, and until somebody has found out the advice begins with that.
 func TestUnknownIsNeverCalledNotDelivered(t *testing.T) {
 	onEveryStore(t, func(h *host) {
 		refs := []consign.Ref{
@@ -58,7 +58,7 @@ func TestUnknownIsNeverCalledNotDelivered(t *testing.T) {
 			if e.Known != operator.KnownNothing || !e.Uncertain {
 				h.Errorf("%s %s is shown as %q", e.Status, e.Code, e.Known)
 			}
-			if e.Status != consign.StatusPending && !strings.Contains(e.Do, "far side") {
+			if e.Status != consign.StatusPending && e.Current == nil && !strings.Contains(e.Do, "far side") {
 				h.Errorf("%s %s: the advice is %q", e.Status, e.Code, e.Do)
 			}
 			for _, c := range e.Choices {
@@ -145,4 +145,32 @@ func TestEveryCodeIsInTheGuide(t *testing.T) {
 			t.Errorf("%s has no row", code)
 		}
 	}
+}
+
+// TestAdviceHeedsWhatWasDone: who looks after somebody else has found out, or has sent
+// it again, is not told to do that once more.
+func TestAdviceHeedsWhatWasDone(t *testing.T) {
+	onEveryStore(t, func(h *host) {
+		says := func(ref consign.Ref, want string) {
+			h.Helper()
+			if e := h.show(ref); !strings.Contains(e.Do, want) || want != "far side" && strings.Contains(e.Do, "far side") {
+				h.Errorf("%s: the advice is %q, want %q", e.Status, e.Do, want)
+			}
+		}
+		ref := h.unknown(message("mail", once))
+		says(ref, "far side")
+		_, err := h.ann.Resolve(h.ctx, ann, ref, operator.Finding{Outcome: operator.FoundNotDelivered, Evidence: "nothing in their log"})
+		h.ok(err)
+		says(ref, "Reissue it if it is still wanted")
+		_, err = h.ann.Reissue(h.ctx, ann, ref)
+		h.ok(err)
+		says(ref, "sent again")
+
+		for _, found := range []operator.Outcome{operator.FoundDelivered, operator.FoundAbandoned} {
+			ref := h.unknown(message("mail", once))
+			_, err := h.ann.Resolve(h.ctx, ann, ref, operator.Finding{Outcome: found, Evidence: "seen"})
+			h.ok(err)
+			says(ref, "Nothing")
+		}
+	})
 }

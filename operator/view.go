@@ -214,22 +214,11 @@ func (v *view) entry(whole bool) Entry {
 		Summary: summary(r), LastError: r.LastError, DeliveryKey: consign.ID(r.Intent.Key), Digest: s.Digest,
 		MaxAttempts: s.Contract.MaxAttempts, Idempotent: s.Contract.Idempotent, OwnerMayLive: ownerMayLive(s),
 	}
-	told := Advice(s.Code)
-	e.Means, e.Do = told.Means, told.Do
-	switch {
-	case e.Stranded && s.Code == "":
-		e.Means, e.Do = stranded(e.Uncertain), "Redeliver, or record that it is abandoned."
-		if e.Uncertain {
-			e.Do = Advice(consign.CodeOutcomeUnknown).Do
-		}
-	case e.Uncertain && s.Code != consign.CodeOutcomeUnknown && s.Status.Terminal():
-		e.Do = uncertainFirst + e.Do
-	}
 	answer := v.answer()
 	if answer != nil {
 		e.Answer = FoundDelivered
-		e.Do = "A success was observed late: accept that evidence as the finding."
 	}
+	e.Means, e.Do = v.advice(e.Stranded, answer != nil)
 	e.Evidence = v.evidence(answer)
 	for i := range v.found {
 		e.Resolutions = append(e.Resolutions, resolution(&v.found[i]))
@@ -256,14 +245,6 @@ func (v *view) entry(whole bool) Entry {
 		}
 	}
 	return e
-}
-
-// stranded says what is known about a message whose process is gone.
-func stranded(uncertain bool) string {
-	if uncertain {
-		return "The process that was sending it is gone, or never said how it ended. An effect may have happened."
-	}
-	return "The process that was sending it is gone. It was waiting between two attempts: nothing was in flight."
 }
 
 // evidence is the log of the chain: what answers, what came late, the newest first.

@@ -61,7 +61,7 @@ WITH done AS (
         gate_task = CASE WHEN w.erased THEN NULL ELSE d.gate_task END,
         gate_index = CASE WHEN w.erased THEN NULL ELSE d.gate_index END,
         last_error = CASE WHEN w.set_error THEN w.error ELSE d.last_error END,
-        updated_at = clock_timestamp()
+        updated_at = CASE WHEN d.terminal IS NULL THEN clock_timestamp() ELSE d.updated_at END
     FROM (
         SELECT u.*,
                (u.bits & 7)::smallint AS from_status,

@@ -31,7 +31,9 @@ func changeOf(t *lifecycle.Transition, now int64, program *string, digest string
 	c.to("crashes", int64(set.Crashes))
 	c.to("uncertain", flag(set.Uncertain))
 	c.to("code", orNull(string(set.Code)))
-	c.to("updated_at", now)
+	if !t.Fence.Status.Terminal() { // else it stays the time of the end
+		c.to("updated_at", now)
+	}
 	if set.Started {
 		c.to("started_at", now)
 		c.set.WriteString(", digest = " + digest)

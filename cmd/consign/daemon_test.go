@@ -46,8 +46,15 @@ type daemon struct {
 // the test ends.
 func (p *place) serve(t *testing.T, args ...string) *daemon {
 	t.Helper()
+	return p.serveBy(t, func(*exec.Cmd) {}, args...)
+}
+
+// serveBy is serve with a process that is started otherwise.
+func (p *place) serveBy(t *testing.T, change func(*exec.Cmd), args ...string) *daemon {
+	t.Helper()
 	d := &daemon{t: t, ended: make(chan struct{})}
 	d.cmd = p.command(append([]string{"serve", "--listen", "127.0.0.1:0", "--log-format", "json", "--log-level", "debug"}, args...)...)
+	change(d.cmd)
 	stderr, err := d.cmd.StderrPipe()
 	if err != nil {
 		t.Fatal(err)

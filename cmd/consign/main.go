@@ -19,13 +19,26 @@ import (
 // its group, timeout(1) among them.
 const once = 300 * time.Millisecond
 
+// interrupted is how shells tell of a program that an interrupt ended.
+const interrupted = 130
+
 func main() {
 	// The first signal asks for a graceful end. A moment later they do again what they
 	// do by themselves, so that a second one ends the program at once.
+	background := signal.Ignored(os.Interrupt)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, func() {
 		time.Sleep(once)
+		if !background {
+			stop()
+			return
+		}
+		// A shell had interrupts ignored: to restore that would leave no second one.
+		again := make(chan os.Signal, 1)
+		signal.Notify(again, os.Interrupt)
 		stop()
+		<-again
+		os.Exit(interrupted)
 	})
 	os.Exit(command.Run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -93,6 +94,32 @@ func TestSecondSignalStopsAtOnce(t *testing.T) {
 	if s := d.end(); !s.Signaled() || s.Signal() != syscall.SIGTERM {
 		t.Errorf("it ended with %v", s)
 	}
+}
+
+// TestSecondInterruptStopsWhatAShellPutInTheBackground: a shell without job control
+// starts it with interrupts ignored, and what was ignored is not to be restored.
+func TestSecondInterruptStopsWhatAShellPutInTheBackground(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	r := newReceiver(t)
+	r.holding()
+	d := p.serveBy(t, func(c *exec.Cmd) {
+		c.Args = append([]string{"sh", "-c", `trap "" INT; exec "$0" "$@"`, c.Path}, c.Args[1:]...)
+		c.Path = "/bin/sh"
+	}, "--webhook", r.webhook("crm", ""))
+	ref := p.enqueue(t, `{}`, "--channel", "crm")
+	eventually(t, "the request arrives", func() bool { return r.times(ref) == 1 })
+	d.signal(syscall.SIGINT)
+	d.await("stopping")
+	eventually(t, "a second interrupt ends it", func() bool {
+		d.cmd.Process.Signal(syscall.SIGINT)
+		select {
+		case <-d.ended:
+			return true
+		default:
+			return false
+		}
+	})
 }
 
 // TestKilledDaemonIsTakenOver: a daemon is killed with a request in flight. The next

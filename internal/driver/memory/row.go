@@ -131,7 +131,9 @@ func (d *delivery) after(t *lifecycle.Transition, now time.Time) *delivery {
 	s.Attempts, s.Crashes, s.Uncertain = c.Attempts, c.Crashes, c.Uncertain
 	s.Digest, s.Code = c.Digest, c.Code
 	s.Revision++
-	n.updatedAt = now
+	if !d.state.Status.Terminal() { // else it stays the time of the end
+		n.updatedAt = now
+	}
 	if c.SetContract {
 		s.Contract = c.Contract
 		n.fixDeadline()

@@ -34,7 +34,7 @@ func Run(ctx context.Context, args []string, in io.Reader, out, errOut io.Writer
 	c := &command{}
 	c.tree = cli.New(cli.Options{
 		Open: c.open, Flags: c.declare, Input: in,
-		Commands: []*cobra.Command{c.serve(), c.demo()},
+		Commands: []*cobra.Command{c.serve(), c.demo(), hashPassword()},
 	})
 	return c.tree.Main(ctx, args, out, errOut)
 }

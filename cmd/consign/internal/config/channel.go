@@ -32,7 +32,7 @@ func (l *loader) channel(t *table, name string) Channel {
 				key = other
 			}
 			if !l.told(before, t.full(key)) {
-				t.fault(key, f.Rule)
+				t.fault(key, strings.ReplaceAll(f.Rule, "credentials.bearer", "bearer_env or bearer_file"))
 			}
 		}
 	}
@@ -75,8 +75,8 @@ func (l *loader) endpoint(t *table) (webhook.Options, map[string]string) {
 		o.Ports = append(o.Ports, uint16(n))
 	}
 	o.Allow = t.networks("allow")
-	l.credentials(t, &o)
-	l.headers(t, &o)
+	l.credentials(t, &o, from)
+	l.headers(t, &o, from)
 	l.overrides(t, &o)
 	l.roots(t, &o)
 	return o, from
@@ -88,12 +88,12 @@ func (l *loader) address(t *table, o *webhook.Options, from map[string]string) {
 	any := false
 	t.text("url", &o.URL)
 	given := o.URL != ""
-	if s := t.secret("url"); s != "" {
+	if s := t.secret("url"); s.text != "" {
 		if given {
 			t.fault("url", "is given twice")
 		}
-		o.URL, given = s, true
-		from["url"] = "url_env"
+		o.URL, given = s.text, true
+		from["url"] = s.from
 	}
 	_, env := t.get("url_env")
 	_, file := t.get("url_file")
@@ -108,8 +108,8 @@ func (l *loader) address(t *table, o *webhook.Options, from map[string]string) {
 	if u, err := url.Parse(o.Proxy); err == nil && u.User != nil {
 		t.fault("proxy", "holds user information: put the URL into the environment, and name it by proxy_env")
 	}
-	if s := t.secret("proxy"); s != "" {
-		o.Proxy = s
+	if s := t.secret("proxy"); s.text != "" {
+		o.Proxy, from["proxy"] = s.text, s.from
 	}
 	if u, err := url.Parse(o.URL); err == nil && len(o.Ports) == 0 && u.Port() != "" && o.URL != "" {
 		// Whoever wrote the URL down meant its port.
@@ -120,12 +120,12 @@ func (l *loader) address(t *table, o *webhook.Options, from map[string]string) {
 }
 
 // credentials reads the secrets.
-func (l *loader) credentials(t *table, o *webhook.Options) {
+func (l *loader) credentials(t *table, o *webhook.Options, from map[string]string) {
 	keys := func(key string) (out []webhook.Key) {
 		for _, s := range t.secrets(key) {
-			k, err := webhook.ParseKey(s)
+			k, err := webhook.ParseKey(s.text)
 			if err != nil {
-				t.fault(key+"_env", `is no key: want "whsec_" and 24 to 64 bytes in base64, "whsk_" or "whpk_"`)
+				t.fault(s.from, `is no key: want "whsec_" and 24 to 64 bytes in base64, "whsk_" or "whpk_"`)
 				continue
 			}
 			out = append(out, k)
@@ -134,21 +134,26 @@ func (l *loader) credentials(t *table, o *webhook.Options) {
 	}
 	o.Credentials.Keys = keys("secret")
 	o.Credentials.Proofs = keys("proof")
-	o.Credentials.Bearer = t.secret("bearer")
+	bearer := t.secret("bearer")
+	o.Credentials.Bearer, from["credentials.bearer"] = bearer.text, bearer.from
 }
 
 // headers reads fixed headers, and those whose value is a secret.
-func (l *loader) headers(t *table, o *webhook.Options) {
+func (l *loader) headers(t *table, o *webhook.Options, from map[string]string) {
 	o.Header = http.Header{}
+	add := func(table, name, value string) {
+		o.Header.Add(name, value)
+		from["header"], from["header."+http.CanonicalHeaderKey(name)] = table, table+"."+name
+	}
 	for name, v := range t.below("headers") {
-		o.Header.Add(name, v)
+		add("headers", name, v)
 	}
 	for name, variable := range t.below("headers_env") {
 		s := strings.TrimSpace(os.Getenv(variable))
 		if s == "" && l.secrets {
 			t.fault("headers_env."+name, "the environment variable "+variable+" is not set")
 		}
-		o.Header.Add(name, s)
+		add("headers_env", name, s)
 	}
 }
 

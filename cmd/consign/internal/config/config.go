@@ -212,6 +212,9 @@ func (l *loader) webhooks(flags []string, c *Config) {
 			if !has {
 				value = "true"
 			}
+			if _, twice := values[key]; twice {
+				l.add(place, key, "is given twice")
+			}
 			values[key] = guess(value)
 		}
 		c.Channels = append(c.Channels, l.channel(l.table("", place, values), name))

@@ -235,3 +235,60 @@ func TestWithoutSendingNoSecretIsNeeded(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestFaultsNameTheKeyThatWasGiven: the library calls some fields otherwise, and a
+// secret may stand in a file or in a variable.
+func TestFaultsNameTheKeyThatWasGiven(t *testing.T) {
+	short := filepath.Join(t.TempDir(), "short")
+	if err := os.WriteFile(short, []byte("whsec_AAAA"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("TEST_HEADER", "a\nb")
+	_, err := load(t, `
+[channels.crm]
+url = "https://crm.example/hook"
+secret_file = "`+short+`"
+headers = { "a b" = "x" }
+[channels.desk]
+url = "https://desk.example/hook"
+headers_env = { X-Key = "TEST_HEADER" }
+`, nil)
+	want := []string{
+		"consign.toml:4: channels.crm.secret_file: is no key",
+		"consign.toml:5: channels.crm.headers: ",
+		"consign.toml:8: channels.desk.headers_env.X-Key: ",
+	}
+	for _, w := range want {
+		if err == nil || !strings.Contains(err.Error(), "  "+w) {
+			t.Errorf("no fault %q in:\n%v", w, err)
+		}
+	}
+}
+
+// TestNamesKeepFaultsOnTheirLine: a key may be any text, a list has one fault a line.
+func TestNamesKeepFaultsOnTheirLine(t *testing.T) {
+	_, err := load(t, "[channels.\"a\\nb\\u001b[31m\"]\nurl = \"https://crm.example/hook\"\n", func(s *Source) {
+		s.Webhooks = []string{"c\nd=https://crm.example/hook"}
+	})
+	if err == nil || strings.Contains(err.Error(), "\x1b") {
+		t.Fatalf("%q", err)
+	}
+	lines := strings.Split(err.Error(), "\n")
+	for _, l := range lines[1:] {
+		if !strings.HasPrefix(l, "  consign.toml:1: channels.") && !strings.HasPrefix(l, "  --webhook c") {
+			t.Errorf("a line that is no fault: %q", l)
+		}
+	}
+}
+
+// TestOptionsAreGivenOnce: the second of two would take the place of the first.
+func TestOptionsAreGivenOnce(t *testing.T) {
+	_, err := load(t, "", func(s *Source) {
+		s.Webhooks = []string{"crm=https://crm.example/hook,attempts=2,attempts=3", "desk=https://crm.example/hook,url=https://other.example/"}
+	})
+	for _, w := range []string{"--webhook crm: attempts: is given twice", "--webhook desk: url: is given twice"} {
+		if err == nil || !strings.Contains(err.Error(), w) {
+			t.Errorf("no fault %q in: %v", w, err)
+		}
+	}
+}

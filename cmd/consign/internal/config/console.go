@@ -52,7 +52,7 @@ func (l *loader) console(t *table, into *Console) {
 func (l *loader) user(t *table, name string) console.User {
 	var role string
 	t.text("role", &role)
-	u := console.User{Password: t.secret("password_hash")}
+	u := console.User{Password: t.secret("password_hash").text}
 	u.Name, u.Role = name, console.Role(role)
 	if u.Password == "" && l.secrets && len(t.load.faults) == 0 {
 		t.fault("password_hash_file", "or password_hash_env is missing: it names what \"consign hash-password\" printed")

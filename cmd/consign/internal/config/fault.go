@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 
 	"github.com/consign-go/consign/cli"
 )
@@ -18,7 +19,7 @@ type Fault struct {
 	line  int
 }
 
-// String returns "place: key: rule".
+// String returns "place: key: rule" on one line: a name may be any text.
 func (f Fault) String() string {
 	var parts []string
 	for _, s := range []string{f.Place, f.Key, f.Rule} {
@@ -26,7 +27,20 @@ func (f Fault) String() string {
 			parts = append(parts, s)
 		}
 	}
-	return strings.Join(parts, ": ")
+	return oneLine(strings.Join(parts, ": "))
+}
+
+// oneLine escapes what a terminal or a log would not print as itself.
+func oneLine(s string) string {
+	var b strings.Builder
+	for _, r := range s {
+		if unicode.IsPrint(r) {
+			b.WriteRune(r)
+			continue
+		}
+		b.WriteString(strings.Trim(strconv.QuoteRune(r), "'"))
+	}
+	return b.String()
 }
 
 // Faults is everything that is wrong, in the order of the file.

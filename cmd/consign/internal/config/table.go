@@ -162,16 +162,19 @@ func (t *table) below(key string) map[string]string {
 	return out
 }
 
+// secret is one secret and the key that led to it.
+type secret struct{ text, from string }
+
 // secrets reads KEY_env and KEY_file: where secrets are, which never stand in the
 // configuration itself, unless the caller reads KEY as well.
-func (t *table) secrets(key string) (out []string) {
+func (t *table) secrets(key string) (out []secret) {
 	if _, inline := t.values[key]; inline && !t.known[key] {
 		t.known[key] = true
 		t.fault(key, "is a secret and does not belong into a configuration: name it by "+key+"_env or "+key+"_file")
 	}
 	for _, name := range t.texts(key + "_env") {
 		if s := strings.TrimSpace(os.Getenv(name)); s != "" {
-			out = append(out, s)
+			out = append(out, secret{s, key + "_env"})
 		} else if t.load.secrets {
 			t.fault(key+"_env", "the environment variable "+name+" is not set")
 		}
@@ -187,20 +190,20 @@ func (t *table) secrets(key string) (out []string) {
 			t.fault(key+"_file", "the file "+name+" is empty")
 		}
 		if s != "" && err == nil {
-			out = append(out, s)
+			out = append(out, secret{s, key + "_file"})
 		}
 	}
 	return out
 }
 
 // secret is secrets where there can only be one.
-func (t *table) secret(key string) string {
+func (t *table) secret(key string) secret {
 	all := t.secrets(key)
 	if len(all) > 1 {
-		t.fault(key+"_env", "names more than one secret")
+		t.fault(all[1].from, "names more than one secret")
 	}
 	if len(all) == 0 {
-		return ""
+		return secret{}
 	}
 	return all[0]
 }

@@ -22,13 +22,16 @@ type Group struct {
 	Capped                bool
 }
 
-// mostKinds is how many kinds have a label of their own among what is stored: anybody
-// who may enqueue can make up names of channels.
+// mostKinds is how many kinds have a label of their own among what is stored, beside
+// those that the program declares: anybody who may enqueue can make up names of
+// channels.
 const mostKinds = 100
 
 // depth shows the newest look at the database. It is taken at the daemon's own pace
 // and not with each scrape, so that many scrapers cost the database nothing.
 type depth struct {
+	declared func(kind string) bool
+
 	mu   sync.Mutex
 	last *Depth // nil: none yet, or it is too old
 
@@ -62,7 +65,7 @@ func (d *depth) Collect(ch chan<- prometheus.Metric) {
 	gauge := func(desc *prometheus.Desc, v float64, labels ...string) {
 		ch <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, v, labels...)
 	}
-	for _, g := range bounded(last.Groups) {
+	for _, g := range d.bounded(last.Groups) {
 		gauge(d.intents, float64(g.N), g.Profile, g.Kind, g.Status)
 		capped := 0.0
 		if g.Capped {
@@ -75,15 +78,17 @@ func (d *depth) Collect(ch chan<- prometheus.Metric) {
 	gauge(d.oldestReview, last.OldestReview.Seconds())
 }
 
-// bounded puts what is beyond the first kinds together as other.
-func bounded(groups []Group) []Group {
+// bounded puts what is beyond the first kinds that nobody declared together as other.
+func (d *depth) bounded(groups []Group) []Group {
 	type labels struct{ profile, kind, status string }
 	kinds, at := map[string]bool{}, map[labels]int{}
 	var out []Group
 	for _, g := range groups {
-		if !kinds[g.Kind] && len(kinds) == mostKinds {
+		switch {
+		case d.declared(g.Kind), kinds[g.Kind]:
+		case len(kinds) == mostKinds:
 			g.Kind = Other
-		} else {
+		default:
 			kinds[g.Kind] = true
 		}
 		key := labels{g.Profile, g.Kind, g.Status}

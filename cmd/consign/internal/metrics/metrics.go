@@ -89,6 +89,7 @@ func New(version string) *Metrics {
 	info := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "consign_build_info", Help: "1, with the version of the program."}, []string{"version", "goversion"})
 	info.WithLabelValues(version, runtime.Version()).Set(1)
 	m.registry.MustRegister(info, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	m.depth.declared = m.declares
 	m.depth.register(m.registry)
 	return m
 }
@@ -107,9 +108,12 @@ func (m *Metrics) Declare(kinds []string) {
 	m.kinds.Store(&known)
 }
 
+// declares reports whether this program declares a kind.
+func (m *Metrics) declares(k string) bool { return (*m.kinds.Load())[k] }
+
 // kind is the label of a kind.
 func (m *Metrics) kind(k string) string {
-	if (*m.kinds.Load())[k] {
+	if m.declares(k) {
 		return k
 	}
 	return Other

@@ -104,6 +104,19 @@ func TestLabelsAreBounded(t *testing.T) {
 	}
 }
 
+// TestMadeUpKindsHideNoDeclaredOne: whoever may enqueue can make up any number of
+// names that sort before those of this program.
+func TestMadeUpKindsHideNoDeclaredOne(t *testing.T) {
+	m := New("v1")
+	m.Declare([]string{"zebra"})
+	var groups []Group
+	for i := range mostKinds {
+		groups = append(groups, Group{Profile: "message", Kind: fmt.Sprintf("a-%d", i), Status: "pending", N: 1})
+	}
+	m.SetDepth(&Depth{Groups: append(groups, Group{Profile: "message", Kind: "zebra", Status: "failed", N: 7})})
+	want(t, scrape(t, m), `consign_intents{kind="zebra",profile="message",status="failed"} 7`)
+}
+
 var metricName = regexp.MustCompile(`\bconsign_[a-z_]+\b`)
 
 // TestDeployedQueriesNameMetricsThatExist reads the dashboard and the alert rules.
