@@ -66,6 +66,16 @@ have_pgbouncer() { # where internal/pgtest looks too
 	return 1
 }
 
+have_chromium() { # where the console's tests look
+	local name
+	for name in chromium chromium-browser google-chrome google-chrome-stable headless-shell; do
+		if command -v "$name" >/dev/null; then return; fi
+	done
+	[[ -x "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome" ]]
+}
+
+have_npm() { command -v npm >/dev/null && command -v node >/dev/null; }
+
 have_git() { [[ ! -e .git ]] || command -v git >/dev/null; }
 
 find_missing() { # sets missing to Debian's names of what is lacking
@@ -73,6 +83,8 @@ find_missing() { # sets missing to Debian's names of what is lacking
 	have_compiler || missing+=(gcc libc6-dev)
 	have_postgres || missing+=(postgresql)
 	have_pgbouncer || missing+=(pgbouncer)
+	have_chromium || missing+=(chromium fonts-noto-core)
+	have_npm || missing+=(nodejs npm)
 	have_git || missing+=(git)
 }
 
@@ -115,8 +127,8 @@ if ((${#missing[@]})); then
 	cat >&2 <<-TXT
 		The tests need what this machine lacks (Debian's package names): ${missing[*]}
 		  Debian, Ubuntu: sudo apt-get install ${missing[*]}
-		  Fedora, RHEL:   sudo dnf install gcc glibc-devel postgresql-server pgbouncer git
-		  macOS:          xcode-select --install; brew install postgresql@17 pgbouncer
+		  Fedora, RHEL:   sudo dnf install gcc glibc-devel postgresql-server pgbouncer chromium nodejs npm git
+		  macOS:          xcode-select --install; brew install postgresql@17 pgbouncer node; brew install --cask google-chrome
 	TXT
 	exit 1
 fi

@@ -19,6 +19,7 @@ var mustSee = []string{
 	".",
 	"./approval",
 	"./cmd/consign",
+	"./console",
 	"./consigntest",
 	"./internal/canon",
 	"./internal/driver",
