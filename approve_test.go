@@ -505,3 +505,36 @@ func firstApproval(t testing.TB, h *host) consign.ID {
 	}
 	return id
 }
+
+// Whether an approval has expired is decided when a run has got hold of it, not
+// when the run began to wait for it.
+func TestApprovalThatExpiresWhileARunWaitsForItIsExpired(t *testing.T) {
+	for name, open := range map[string]func(*testing.T, consign.Options) *host{"postgres": onPostgres, "postgres-sql": onPostgresSQL} {
+		t.Run(name, func(t *testing.T) {
+			h := open(t, consign.Options{Authority: &deskOn[any]{desk: &desk{}}})
+			a := signed
+			var err error
+			a.Approval, err = h.approvals.ProposeNow(t.Context(), approval.Proposal{Admission: a, Proposer: robot, TTL: 2 * time.Second})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := h.approvals.Confirm(t.Context(), decision(a.Approval, bea)); err != nil {
+				t.Fatal(err)
+			}
+			second := make(chan error, 1)
+			_, err = h.outbox.Run(t.Context(), a, func(context.Context, *txn, *consign.Run) error {
+				go func() {
+					_, err := runTriage(t, h, a)
+					second <- err
+				}()
+				h.untilBlocked(t)
+				h.until(t, 1, `SELECT count(*) FROM {s}approval WHERE expires_at < clock_timestamp()`)
+				return errBroken
+			})
+			if !errors.Is(err, errBroken) {
+				t.Errorf("first: %v", err)
+			}
+			checkRefused(t, "second", <-second, consign.CodeApprovalExpired)
+		})
+	}
+}

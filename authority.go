@@ -7,7 +7,8 @@ import (
 
 // Authority is the host program's answer to who may do what, asked anew each
 // time: nothing that was true at an earlier moment is reused. Every method gets a
-// read-only [View] of the database at that moment; see [Read].
+// read-only [View] of the database at that moment, which is over when it returns;
+// see [Read]. It is asked from many goroutines at once.
 //
 // A definite no is said as one: ErrRevoked, ErrUnavailable or false. Any other
 // error, and an empty answer without one, means that nothing could be decided.
@@ -68,6 +69,11 @@ type View interface{ sealed() }
 // the run's own transaction. A write through it fails. The type of tx is that of
 // the program's store; any other is an error. The guard keeps honest code from
 // writing by mistake; it is not a sandbox.
+//
+// fn closes the rows that it opens, and leaves the end of tx to Read: inside a run
+// it is the run's own. It does not call Read again, which may need another
+// connection of the pool than the one that it holds. Once the view is over, Read
+// returns ErrClosed.
 func Read[TX any](ctx context.Context, v View, fn func(tx TX) error) error {
 	if d, ok := v.(*Delivery); ok && d != nil {
 		v = d.view
@@ -81,15 +87,6 @@ func Read[TX any](ctx context.Context, v View, fn func(tx TX) error) error {
 	return r.read(ctx, fn)
 }
 
-// runView is the view of a transaction that is open.
-type runView[TX any] struct {
-	in func(ctx context.Context, fn func(tx TX) error) error
-}
-
-func (runView[TX]) sealed() {}
-
-func (v runView[TX]) read(ctx context.Context, fn func(TX) error) error { return v.in(ctx, fn) }
-
 // errUndecided stands for an authority that answered without an answer.
 var errUndecided = errors.New("the authority answered with neither a value nor an error")
 
@@ -99,7 +96,7 @@ func principal(ctx context.Context, a Authority, v View, actor, tenant Entity) (
 	switch {
 	case err != nil:
 		return Principal{}, err
-	case p.Actor == (Entity{}) && p.Tenant == (Entity{}):
+	case p.Actor == (Entity{}) || p.Tenant == (Entity{}): // half an answer is none
 		return Principal{}, errUndecided
 	case p.Actor != actor || p.Tenant != tenant:
 		return Principal{}, wrapped{ErrRevoked, "the authority answered for another actor or tenant"}

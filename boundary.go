@@ -33,9 +33,10 @@ var (
 
 // bind checks everything that must hold before the start, in this order, and
 // returns the request's digest; the first thing that is wrong ends it. The start
-// then checks fence, lease, deadline, budget and digest in one write.
-func (b *boundary) bind(ctx context.Context, d *Delivery, request any, send bool) (lifecycle.Digest, error) {
-	if err := b.canonicalise(request, send); err != nil {
+// then checks fence, lease, deadline, budget and digest in one write. fs are the
+// faults of the other arguments of the effect.
+func (b *boundary) bind(ctx context.Context, d *Delivery, request any, fs faults) (lifecycle.Digest, error) {
+	if err := b.canonicalise(request, fs); err != nil {
 		return lifecycle.Digest{}, &dispatch.Stop{Code: lifecycle.RequestInvalid, Err: err}
 	}
 	if err := b.handler.fits(&b.task.Intent); err != nil {
@@ -57,11 +58,7 @@ func (b *boundary) bind(ctx context.Context, d *Delivery, request any, send bool
 	return b.digest, nil
 }
 
-func (b *boundary) canonicalise(request any, send bool) error {
-	var fs faults
-	if !send {
-		fs.add("send", "is nil")
-	}
+func (b *boundary) canonicalise(request any, fs faults) error {
 	body, err := canon.Object(request, canon.Limits{Bytes: requestLimit, Depth: maxDepth})
 	if err != nil {
 		fs.addCanon("request", err)
@@ -77,12 +74,12 @@ func (b *boundary) canonicalise(request any, send bool) error {
 // now, and whether this kind of work may be delivered. A definite no is a
 // *dispatch.Stop; any other error leaves the delivery undecided.
 func (b *boundary) ask(ctx context.Context) (Principal, Target, error) {
-	v := b.look()
-	defer v.end()
-	p, t, err := b.standing(ctx, v)
-	if !v.close() && err == nil {
-		err = errors.New("the authority has answered while it still reads through its view")
-	}
+	var p Principal
+	var t Target
+	err := asking(b.look(), func(v View) (err error) {
+		p, t, err = b.standing(ctx, v)
+		return err
+	})
 	if err != nil {
 		return Principal{}, Target{}, err
 	}

@@ -2,6 +2,7 @@ package consign_test
 
 import (
 	"context"
+	"encoding/json"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -81,6 +82,20 @@ func TestFingerprintChangesWithEveryPartOfTheContract(t *testing.T) {
 	type narrower struct {
 		Ticket string `json:"ticket"`
 	}
+	type numbered struct {
+		Ticket json.Number `json:"ticket"`
+		Note   string      `json:"note,omitempty"`
+	}
+	type always struct {
+		Ticket string `json:"ticket"`
+		Note   string `json:"note"`
+	}
+	type renamed struct {
+		Text     string `json:"note,omitempty"`
+		internal int
+		Number   string `json:"ticket"`
+		Cached   int    `json:"-"`
+	}
 	base := triaged
 	enqueue := map[string]func(run *consign.Run) error{
 		"base":         work(base, noticeInput{}),
@@ -93,6 +108,8 @@ func TestFingerprintChangesWithEveryPartOfTheContract(t *testing.T) {
 		"max age":      work(with(base, func(w *consign.Work[noticeInput]) { w.MaxAge = time.Hour }), noticeInput{}),
 		"record":       work(with(base, func(w *consign.Work[noticeInput]) { w.Record = consign.Current }), noticeInput{}),
 		"input":        work(consign.Work[narrower]{Kind: base.Kind}, narrower{}),
+		"a number":     work(consign.Work[numbered]{Kind: base.Kind}, numbered{Ticket: "1"}),
+		"always there": work(consign.Work[always]{Kind: base.Kind}, always{}),
 	}
 	onDesk(t, func(t *testing.T, h *host, _ *desk) {
 		for _, enq := range enqueue {
@@ -117,7 +134,14 @@ func TestFingerprintChangesWithEveryPartOfTheContract(t *testing.T) {
 		if n := h.count(t, `SELECT count(DISTINCT fingerprint) FROM {s}intent`); err != nil || n != len(enqueue) {
 			t.Errorf("spelled out defaults are another contract: %d, %v", n, err)
 		}
-		// The deadline comes from the maximum age: one contract of ten has one hour.
+		// So is an input whose fields the program calls and orders in another way.
+		_, err = h.outbox.Run(t.Context(), admit, func(_ context.Context, _ *txn, run *consign.Run) error {
+			return work(consign.Work[renamed]{Kind: base.Kind}, renamed{internal: 1})(run)
+		})
+		if n := h.count(t, `SELECT count(DISTINCT fingerprint) FROM {s}intent`); err != nil || n != len(enqueue) {
+			t.Errorf("renamed fields are another contract: %d, %v", n, err)
+		}
+		// The deadline comes from the maximum age: one contract of them has one hour.
 		const hours = `SELECT count(*) FROM {s}delivery WHERE deadline IS NOT NULL AND max_age_ms = 3600000`
 		if n := h.count(t, hours); n != 1 {
 			t.Errorf("%d deliveries with a deadline of one hour, want 1", n)

@@ -2,7 +2,9 @@ package consign_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -93,6 +95,19 @@ func TestValidateMayCrash(t *testing.T) {
 type crashing struct{}
 
 func (crashing) Validate() error { panic("broken") }
+
+type forgetful struct{}
+
+// Validate makes the classic mistake of a nil pointer in an error.
+func (forgetful) Validate() error {
+	var e *consign.Error
+	return e
+}
+
+func TestNilErrorInAnErrorIsExplained(t *testing.T) {
+	_, err := consign.Work[forgetful]{Kind: "forgetful"}.Enqueue(nil, "k", forgetful{})
+	checkInvalid(t, "enqueue", err, "input is checked by a Validate that returns a nil *Error")
+}
 
 // Rules and schedule are part of the contract; upgrades and code are not.
 func TestFingerprintHoldsRulesAndScheduleButNoCode(t *testing.T) {
@@ -232,6 +247,43 @@ func TestPendingWorkAcrossADeploy(t *testing.T) {
 		serveUntil(t, without, func() bool { return find(t, h, bad[2]).Status != consign.StatusPending })
 		wantEnd(t, h, b, bad[2], consign.StatusReconciliationRequired, consign.CodeHandlerChanged, 2)
 	})
+}
+
+// What the decoder says of input that an upgrade cannot read may quote it, and is not
+// kept.
+func TestUpgradeThatCannotDecodeQuotesNothing(t *testing.T) {
+	type v1 struct {
+		Account int `json:"account"`
+	}
+	type v2 struct {
+		Account int8 `json:"account"`
+	}
+	store := consigntest.NewStore()
+	kind := consign.Work[v2]{Kind: "k", Version: "2", Upgrade: map[string]func([]byte) (v2, error){"1": func(old []byte) (in v2, err error) {
+		if err := json.Unmarshal(old, &in); err != nil {
+			return in, fmt.Errorf("version 1: %w", err)
+		}
+		return in, nil
+	}}}
+	handler := kind.Handler(func(context.Context, *consign.Delivery, v2) error { t.Error("it was called"); return nil })
+	ob, err := consign.New(store, &consign.Options{Authority: consigntest.NewAuthority(), Handlers: []consign.Handler{handler}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := ob.Run(t.Context(), admit, func(_ context.Context, _ *consigntest.Tx, run *consign.Run) error {
+		_, err := consign.Work[v1]{Kind: "k"}.Enqueue(run, "k", v1{4111111111})
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ob.Visit(t.Context(), r.Work[0]); err != nil {
+		t.Fatal(err)
+	}
+	i, err := ob.Find(t.Context(), r.Work[0])
+	if err != nil || i.Code != consign.CodeInputUnreadable || i.LastError == "" || strings.Contains(i.LastError, "4111111111") {
+		t.Errorf("%s %q %q, %v", i.Status, i.Code, i.LastError, err)
+	}
 }
 
 // serveUntil serves until something is so.

@@ -232,6 +232,7 @@ var obstacles = []struct {
 	{"the authority's trouble looks like a handler's word", func(_ *testing.T, _ *host, d *desk) { d.trouble = consign.Cancel("not now") },
 		consign.StatusPending, ""},
 	{"the authority answers nothing", func(_ *testing.T, _ *host, d *desk) { d.empty = true }, consign.StatusPending, ""},
+	{"the authority answers without a tenant", func(_ *testing.T, _ *host, d *desk) { d.half = true }, consign.StatusPending, ""},
 	{"the target has no version", func(_ *testing.T, _ *host, d *desk) { d.noVersion = true }, consign.StatusPending, ""},
 	{"the authority crashes", func(_ *testing.T, _ *host, d *desk) { d.crashes = true }, consign.StatusPending, ""},
 }

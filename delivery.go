@@ -58,13 +58,22 @@ func (d *Delivery) Effect(ctx context.Context, request any, send func(ctx contex
 	if !d.view.close() { // not even the refusal can be written while the only connection is read through
 		return &Error{Op: "effect", Ref: d.Ref, Err: errInUse}
 	}
+	var fs faults
+	if ctx == nil {
+		fs.add("ctx", "is nil")
+		ctx = context.Background() // for what is written down of it
+	}
+	if send == nil {
+		fs.add("send", "is nil")
+	}
 	b, called := d.boundary, false
 	err := b.task.EffectOf(ctx,
-		func(ctx context.Context) (lifecycle.Digest, error) { return b.bind(ctx, d, request, send != nil) },
+		func(ctx context.Context) (lifecycle.Digest, error) { return b.bind(ctx, d, request, fs) },
 		func(ctx context.Context, a dispatch.Attempt) error {
 			called = true
 			return send(ctx, Attempt{
 				Ref: d.Ref, Key: a.Key.String(), Request: b.request, Digest: b.digest, Number: a.Number, Generation: a.Generation,
+				Trace: b.task.Intent.Trace,
 			})
 		})
 	if err == nil || called {

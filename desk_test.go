@@ -23,9 +23,11 @@ type desk struct {
 	trouble                  error  // undecided
 	stranger                 bool   // answers for somebody else
 	empty                    bool   // answers nothing, without an error
+	half                     bool   // leaves the tenant out of its answer
 	noVersion                bool
 	writes                   error // what came of writing through each view; set by the desk
 	tryWrites                bool
+	ends                     bool // ends the transaction that it reads in
 	asked                    []string
 	views                    []consign.View // that it was given
 }
@@ -35,6 +37,7 @@ type deskOn[TX any] struct {
 	*desk
 	scan func(ctx context.Context, tx TX, query string, dst any) error
 	exec func(ctx context.Context, tx TX, query string) error
+	end  func(ctx context.Context, tx TX) error
 }
 
 var (
@@ -68,7 +71,12 @@ func (d *desk) definite() (consign.Target, error) {
 
 func (d *deskOn[TX]) read(ctx context.Context, v consign.View, query string) (string, error) {
 	var n int
-	err := consign.Read(ctx, v, func(tx TX) error { return d.scan(ctx, tx, query, &n) })
+	err := consign.Read(ctx, v, func(tx TX) error {
+		if d.ends {
+			defer d.end(ctx, tx)
+		}
+		return d.scan(ctx, tx, query, &n)
+	})
 	if err == nil && d.tryWrites {
 		werr := consign.Read(ctx, v, func(tx TX) error { return d.exec(ctx, tx, `UPDATE {t}ticket SET status = 'hijacked'`) })
 		if werr == nil {
@@ -95,6 +103,8 @@ func (d *deskOn[TX]) Principal(ctx context.Context, v consign.View, actor, tenan
 		return consign.Principal{}, nil
 	case d.stranger:
 		actor.ID = "8"
+	case d.half:
+		tenant = consign.Entity{}
 	}
 	version, err := d.read(ctx, v, `SELECT security_version FROM {t}staff WHERE id = 7`)
 	return consign.Principal{Actor: actor, Tenant: tenant, SecurityVersion: version, Value: d}, err

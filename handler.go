@@ -75,7 +75,10 @@ func read[T any](k *kind, upgrade map[string]func([]byte) (T, error), i *driver.
 		return in, nil
 	}
 	in, err = upgrade[i.Version](slices.Clone(i.Payload))
-	if err == nil {
+	switch {
+	case decoding(err):
+		err = unreadable(err)
+	case err == nil:
 		var fs faults
 		k.check(&fs, "input", &in)
 		err = fs.err("upgrade")

@@ -73,6 +73,12 @@ func TestWhatHandlersDoDecidesWhatBecomesOfTheWork(t *testing.T) {
 		{"no function", func(b *bench) {
 			b.instead = func(ctx context.Context, d *consign.Delivery) error { return d.Effect(ctx, nested(1), nil) }
 		}, review, invalid, 0},
+		{"no context", func(b *bench) {
+			b.instead = func(_ context.Context, d *consign.Delivery) error {
+				var none context.Context
+				return d.Effect(none, nested(1), func(context.Context, consign.Attempt) error { t.Error("sent"); return nil })
+			}
+		}, review, invalid, 0},
 		{"its error after a success", func(b *bench) { b.after = fail(io.EOF) }, consign.StatusSucceeded, consign.CodePostEffectCallbackFailed, 1},
 		{"it crashes after a success", func(b *bench) {
 			b.after = func(context.Context, *consign.Delivery) error { panic("broken") }

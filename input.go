@@ -34,6 +34,8 @@ func (fs *faults) addValidation(field string, err error) {
 	var one Fault
 	switch {
 	case err == nil:
+	case err == error((*Error)(nil)):
+		fs.add(field, "is checked by a Validate that returns a nil *Error as an error; it has to return nil")
 	case errors.As(err, &joined):
 		for _, e := range joined.Unwrap() {
 			fs.addValidation(field, e)
@@ -47,6 +49,13 @@ func (fs *faults) addValidation(field string, err error) {
 	default:
 		fs.add(field, err.Error())
 	}
+}
+
+// decoding reports whether err is, or wraps, what the decoder says of a text.
+func decoding(err error) bool {
+	var mistyped *json.UnmarshalTypeError
+	var syntax *json.SyntaxError
+	return errors.As(err, &mistyped) || errors.As(err, &syntax)
 }
 
 // unreadable is why stored input does not decode. The decoder's own words may

@@ -118,6 +118,7 @@ func (o *Outbox[TX]) enqueue(ctx context.Context, tx driver.Tx, ms []Message, op
 	}
 	rows := make([]driver.New, 0, len(ms))
 	refs := make([]Ref, len(ms))
+	trace := o.traced(ctx)
 	given := map[Ref]int{}
 	for i := range ms {
 		field := ""
@@ -125,6 +126,7 @@ func (o *Outbox[TX]) enqueue(ctx context.Context, tx driver.Tx, ms []Message, op
 			field = "messages[" + strconv.Itoa(i) + "]."
 		}
 		row := o.row(&ms[i], &fs, field)
+		row.Trace = trace
 		if len(fs) > 0 {
 			if len(fs) >= 32 {
 				break // enough to mend
@@ -235,5 +237,5 @@ func (o *Outbox[TX]) there(ctx context.Context, refs []Ref) bool {
 // unconfirmed is a commit without an answer.
 type unconfirmed struct{ cause error }
 
-func (u unconfirmed) Error() string   { return ErrUnconfirmed.Error() + ": " + u.cause.Error() }
+func (u unconfirmed) Error() string   { return u.cause.Error() } // which says so
 func (u unconfirmed) Unwrap() []error { return []error{ErrUnconfirmed, u.cause} }

@@ -61,6 +61,12 @@ type Options struct {
 	// one before it is stopped for review, at most 30 days. Default: 15 min.
 	HandlerGrace time.Duration
 
+	// Trace returns the trace context (a W3C traceparent, at most 256 bytes of
+	// printable ASCII) that is kept with what is enqueued under ctx and is shown to
+	// its delivery in [Attempt].Trace; anything longer or other is left out, and an
+	// empty one is none. It must be quick. Default: none is kept.
+	Trace func(ctx context.Context) string
+
 	// Logger is told what the engine does: ids, codes and durations, never content.
 	// What a person must look at is a warning. Default: none.
 	Logger *slog.Logger
@@ -74,10 +80,12 @@ type Options struct {
 // concurrent use, holds no connection while idle, and runs nothing by itself:
 // delivery happens inside Serve, Drain and Visit.
 type Outbox[TX any] struct {
+	store     Store[TX]
 	bound     driver.Bound[TX]
 	channels  map[string]Channel
 	authority Authority
 	engine    *dispatch.Engine
+	trace     func(ctx context.Context) string
 	auto      bool
 	fits      atomic.Bool // the schema was seen to fit this program
 }
@@ -125,10 +133,34 @@ func New[TX any](store Store[TX], o *Options) (*Outbox[TX], error) {
 		return nil, err
 	}
 	out := &Outbox[TX]{
-		bound: store.Driver(driver.Key{}), channels: channels, authority: o.Authority, auto: o.AutoDispatch,
+		store: store, bound: store.Driver(driver.Key{}), channels: channels, authority: o.Authority, auto: o.AutoDispatch,
+		trace: o.Trace,
 	}
 	out.engine = out.newEngine(o)
 	return out, nil
+}
+
+// Store returns the store that the outbox was made with.
+func (o *Outbox[TX]) Store() Store[TX] { return o.store }
+
+// Now reads the database's clock, which alone decides due times, leases and
+// deadlines.
+func (o *Outbox[TX]) Now(ctx context.Context) (time.Time, error) {
+	now, err := o.bound.Now(ctx)
+	return now, failure("now", err)
+}
+
+// traced returns the trace context to keep with what is enqueued under ctx.
+func (o *Outbox[TX]) traced(ctx context.Context) string {
+	if o.trace == nil {
+		return ""
+	}
+	s := o.trace(ctx)
+	var fs faults
+	if fs.text("trace", s, 0, 256); len(fs) > 0 {
+		return ""
+	}
+	return s
 }
 
 // unauthorised reports whether there are handlers, and no authority to ask.

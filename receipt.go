@@ -43,9 +43,11 @@ func (o *Outbox[TX]) Receipt(ctx context.Context, run ID, reader, tenant Entity)
 	if err := o.checkSchema(ctx); err != nil {
 		return Receipt{}, failure(op, err)
 	}
-	view := o.view()
-	defer view.close()
-	p, err := principal(ctx, o.authority, view, reader, tenant)
+	var p Principal
+	err := asking(o.view(), func(v View) (err error) {
+		p, err = principal(ctx, o.authority, v, reader, tenant)
+		return err
+	})
 	if err != nil {
 		return Receipt{}, failure(op, fmt.Errorf("principal: %w", err))
 	}
@@ -60,7 +62,11 @@ func (o *Outbox[TX]) Receipt(ctx context.Context, run ID, reader, tenant Entity)
 	if err != nil {
 		return Receipt{}, failure(op, err)
 	}
-	ok, err := o.authority.MayRead(ctx, view, p, row.Operation, target)
+	var ok bool
+	err = asking(o.view(), func(v View) (err error) {
+		ok, err = o.authority.MayRead(ctx, v, p, row.Operation, target)
+		return err
+	})
 	if err != nil {
 		return Receipt{}, failure(op, fmt.Errorf("may read: %w", err))
 	}

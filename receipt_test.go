@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"reflect"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/consign-go/consign"
+	"github.com/consign-go/consign/consigntest"
 	"github.com/consign-go/consign/internal/driver"
 	"github.com/consign-go/consign/internal/driver/memory"
 )
@@ -142,6 +144,7 @@ func TestUndecidedIsNotANo(t *testing.T) {
 		for name, c := range map[string]struct{ set, mend func() }{
 			"an error":                   {func() { d.trouble = errBroken }, func() { d.trouble = nil }},
 			"an answer without a thing":  {func() { d.empty = true }, func() { d.empty = false }},
+			"an answer without a tenant": {func() { d.half = true }, func() { d.half = false }},
 			"a target without a version": {func() { d.noVersion = true }, func() { d.noVersion = false }},
 		} {
 			c.set()
@@ -285,4 +288,78 @@ func TestErasureTakesTheBodyOfAReceipt(t *testing.T) {
 	if got, err := ob.Receipt(t.Context(), want.Run, ann, acme); err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("read %+v, %v; want %+v", got, err, want)
 	}
+}
+
+// keeper keeps the views that it is given, and where it is told to, answers while
+// somebody still reads through one.
+type keeper struct {
+	*consigntest.Authority
+	views []consign.View
+	leak  func(v consign.View)
+}
+
+func (k *keeper) Principal(ctx context.Context, v consign.View, actor, tenant consign.Entity) (consign.Principal, error) {
+	k.views = append(k.views, v)
+	if k.leak != nil {
+		k.leak(v)
+	}
+	return k.Authority.Principal(ctx, v, actor, tenant)
+}
+
+// The views of a run and of a receipt end with the question: whoever kept one cannot
+// make the run's transaction read-only, or undo a part of it, under its function.
+func TestNoViewOutlivesTheQuestionOfARun(t *testing.T) {
+	k := &keeper{Authority: consigntest.NewAuthority()}
+	store := consigntest.NewStore()
+	ob, err := consign.New(store, &consign.Options{Authority: k})
+	if err != nil {
+		t.Fatal(err)
+	}
+	closed := func(when string) {
+		t.Helper()
+		for _, v := range k.views {
+			err := consign.Read(t.Context(), v, func(*consigntest.Tx) error { return nil })
+			if !errors.Is(err, consign.ErrClosed) {
+				t.Errorf("%s: reading through a view that was kept: %v", when, err)
+			}
+		}
+	}
+	run := func() (consign.Receipt, error) {
+		return ob.Run(t.Context(), admit, func(context.Context, *consigntest.Tx, *consign.Run) error {
+			closed("in the operation")
+			return nil
+		})
+	}
+	r, err := run()
+	if err != nil {
+		t.Fatal(err)
+	}
+	closed("after the run")
+	if _, err := ob.Receipt(t.Context(), r.Run, ann, acme); err != nil {
+		t.Fatal(err)
+	}
+	closed("after the receipt")
+
+	var readers sync.WaitGroup
+	done := make(chan struct{})
+	k.views, k.leak = nil, func(v consign.View) {
+		reading := make(chan struct{})
+		readers.Go(func() {
+			consign.Read(context.WithoutCancel(t.Context()), v, func(*consigntest.Tx) error { close(reading); <-done; return nil })
+		})
+		<-reading
+	}
+	if _, err := ob.Receipt(t.Context(), r.Run, ann, acme); err == nil {
+		t.Error("a receipt was read while its view was still in use")
+	}
+	closed("after the receipt")
+	if _, err := ob.Run(t.Context(), admit, func(context.Context, *consigntest.Tx, *consign.Run) error {
+		t.Error("an operation ran in a transaction that was still read through")
+		return nil
+	}); err == nil {
+		t.Error("it ran")
+	}
+	closed("after the run")
+	close(done)
+	readers.Wait()
 }

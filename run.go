@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strconv"
 	"sync"
+	"time"
 
 	"github.com/consign-go/consign/internal/canon"
 	"github.com/consign-go/consign/internal/driver"
@@ -193,9 +194,16 @@ func (o *Outbox[TX]) Join(ctx context.Context, tx TX, a Admission, fn func(ctx c
 	if err != nil {
 		return Receipt{}, err
 	}
-	done = true
-	if err := sp.Release(ctx); err != nil {
+	// A context that ends ends the join here at the latest: what is released cannot be
+	// undone any more, so the release does not depend on it.
+	if err := ctx.Err(); err != nil {
 		return Receipt{}, failure("join", err)
+	}
+	done = true
+	free, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	defer cancel()
+	if err := sp.Release(free); err != nil {
+		return Receipt{}, failure("join", fmt.Errorf("roll the transaction back: %w", err))
 	}
 	return receipt, nil
 }
@@ -228,9 +236,10 @@ func (o *Outbox[TX]) execute(ctx context.Context, tx TX, dtx driver.Tx, r *Run, 
 	if err := dtx.OpenRun(ctx, r.row); err != nil {
 		return Receipt{}, failure("run", err)
 	}
-	view := runView[TX]{in: func(ctx context.Context, fn func(TX) error) error { return o.bound.ViewIn(ctx, tx, fn) }}
-	if err := o.permit(ctx, view, r); err != nil {
-		return Receipt{}, err
+	// Each view ends with its questions: one that was kept could make the transaction
+	// read-only under fn, or take back what fn has just written.
+	if err := asking(o.viewIn(tx), func(v View) error { return o.permit(ctx, v, r) }); err != nil {
+		return Receipt{}, failure("run", err)
 	}
 	if err := r.consume(ctx, dtx); err != nil {
 		return Receipt{}, err
@@ -239,10 +248,15 @@ func (o *Outbox[TX]) execute(ctx context.Context, tx TX, dtx driver.Tx, r *Run, 
 		return Receipt{}, err
 	}
 	r.close()
+	r.traced(o.traced(ctx))
 	if r.target == (Entity{}) {
 		return Receipt{}, faults{{"target", "was neither admitted nor created"}}.err("run")
 	}
-	t, err := target(ctx, o.authority, view, r.principal, r.target)
+	var t Target
+	err := asking(o.viewIn(tx), func(v View) (err error) {
+		t, err = target(ctx, o.authority, v, r.principal, r.target)
+		return err
+	})
 	if err != nil {
 		return Receipt{}, failure("run", fmt.Errorf("target after the operation: %w", err))
 	}
@@ -277,6 +291,13 @@ func (r *Run) close() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.closed = true
+}
+
+// traced gives all work of the run its trace context.
+func (r *Run) traced(trace string) {
+	for i := range r.rows {
+		r.rows[i].Trace = trace
+	}
 }
 
 // seal writes all work of the run and completes its row.

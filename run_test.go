@@ -400,3 +400,25 @@ func TestRunWithoutAFunctionIsRefused(t *testing.T) {
 	_, err = ob.Join(t.Context(), nil, admit, nil)
 	checkInvalid(t, "join", err, "fn is nil")
 }
+
+// An authority that ends the transaction it reads in, as one would end one's own,
+// fails that run and nothing after it.
+func TestAuthorityThatEndsTheTransactionFailsThatRunAlone(t *testing.T) {
+	onDesk(t, func(t *testing.T, h *host, d *desk) {
+		d.ends = true
+		if _, err := runTriage(t, h, admit); !errors.Is(err, consign.ErrClosed) {
+			t.Errorf("run: %v, want ErrClosed", err)
+		}
+		tx := h.begin(t)
+		_, err := tx.Join(admit, func(context.Context, *consign.Run) error { return nil })
+		if !errors.Is(err, consign.ErrClosed) {
+			t.Errorf("join: %v, want ErrClosed", err)
+		}
+		tx.Rollback()
+		leftNothing(t, h)
+		d.ends = false
+		if _, err := runTriage(t, h, admit); err != nil {
+			t.Errorf("the next run: %v", err)
+		}
+	})
+}

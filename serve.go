@@ -20,6 +20,7 @@ type Attempt struct {
 	Digest     [32]byte // SHA-256 of Request
 	Number     int      // of the attempt, from 1
 	Generation int64    // of the claim
+	Trace      string   // the trace context under which it was enqueued; empty: none
 }
 
 // Result is what became of a visit.
@@ -56,6 +57,7 @@ type Observation struct {
 	Attempt  int           // of a start or a settle
 	Count    int           // of a claim or a sweep
 	Duration time.Duration // of a claim, of the wait for a start, of an effect
+	Write    time.Duration // of a start or a settle: until it was durable
 	Err      error         // of the database; never of user code
 }
 
@@ -105,7 +107,7 @@ func (o *Options) observer() func(dispatch.Observation) {
 func observation(ob *dispatch.Observation) Observation {
 	out := Observation{
 		Event: ob.Event, Kind: ob.Kind, Ref: Ref{ID(ob.Ref)}, Code: ob.Code, Attempt: ob.Attempt,
-		Count: ob.Count, Duration: ob.Duration, Err: ob.Err,
+		Count: ob.Count, Duration: ob.Duration, Write: ob.Write, Err: ob.Err,
 	}
 	if ob.Event == "settle" {
 		out.Status, out.Outcome = Status(ob.Status.Public(ob.Profile)), ob.Outcome.String()
@@ -129,6 +131,7 @@ func (c *Channel) served() *dispatch.Served {
 		return t.Effect(ctx, i.Digest, func(ctx context.Context, a dispatch.Attempt) error {
 			return deliver(ctx, m, Attempt{
 				Ref: m.ID, Key: a.Key.String(), Request: request, Digest: i.Digest, Number: a.Number, Generation: a.Generation,
+				Trace: i.Trace,
 			})
 		})
 	}

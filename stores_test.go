@@ -61,6 +61,7 @@ type outbox interface {
 	Drain(ctx context.Context, limit int) ([]consign.Result, error)
 	Scan(ctx context.Context, q consign.Queue, limit int) (int, error)
 	Wake(ctx context.Context) error
+	Now(ctx context.Context) (time.Time, error)
 	Receipt(ctx context.Context, run consign.ID, reader, tenant consign.Entity) (consign.Receipt, error)
 	Run(ctx context.Context, a consign.Admission, fn func(ctx context.Context, tx *txn, run *consign.Run) error) (consign.Receipt, error)
 }
@@ -92,6 +93,7 @@ type txn struct {
 	Enqueue    func(m consign.Message) (consign.Ref, error)
 	EnqueueAll func(ms []consign.Message) ([]consign.Ref, error)
 	Join       func(a consign.Admission, fn func(ctx context.Context, run *consign.Run) error) (consign.Receipt, error)
+	JoinUnder  func(ctx context.Context, a consign.Admission, fn func(ctx context.Context, run *consign.Run) error) (consign.Receipt, error)
 	Propose    func(p approval.Proposal) (consign.ID, error)
 	Commit     func() error
 	Rollback   func() error
@@ -135,7 +137,7 @@ func assemble[TX any, S interface {
 		if a, ok := o.Authority.(*deskOn[any]); ok {
 			o.Authority = &deskOn[TX]{desk: a.desk, scan: func(ctx context.Context, tx TX, query string, dst any) error {
 				return m.scan(ctx, tx, m.expand(query), dst)
-			}, exec: func(ctx context.Context, tx TX, query string) error { return m.exec(ctx, tx, m.expand(query)) }}
+			}, exec: func(ctx context.Context, tx TX, query string) error { return m.exec(ctx, tx, m.expand(query)) }, end: m.cancel}
 		}
 		ob, err := consign.New(store, &o)
 		if err != nil {
@@ -214,6 +216,9 @@ func wrap[TX any](ctx context.Context, ob *consign.Outbox[TX], m made[TX], tx TX
 		Enqueue:    func(msg consign.Message) (consign.Ref, error) { return ob.Enqueue(ctx, tx, msg) },
 		EnqueueAll: func(ms []consign.Message) ([]consign.Ref, error) { return ob.EnqueueAll(ctx, tx, ms) },
 		Join: func(a consign.Admission, fn func(context.Context, *consign.Run) error) (consign.Receipt, error) {
+			return ob.Join(ctx, tx, a, fn)
+		},
+		JoinUnder: func(ctx context.Context, a consign.Admission, fn func(context.Context, *consign.Run) error) (consign.Receipt, error) {
 			return ob.Join(ctx, tx, a, fn)
 		},
 		Commit:   func() error { return m.commit(ctx, tx) },

@@ -4,8 +4,10 @@
 # marked as not for the race detector, their packages run without it too.
 #
 #   ./test.sh         all of it; minutes on two cores
-#   ./test.sh long    the same with ten times the random histories, then fuzzing
-#                     and every benchmark once
+#   ./test.sh long    the same with ten times the random histories and every proof
+#                     of docs/reliability.md at its full length (soaks, restarts,
+#                     stale owners, each seeded mistake), then fuzzing and every
+#                     benchmark once; an hour or two, with a summary in a file
 #
 # What the tests need and the machine lacks is installed where that is possible
 # without asking (apt-get as root or by sudo without a password); elsewhere the
@@ -13,7 +15,9 @@
 # checkout, but for the input that a fuzz target failed on.
 #
 # Environment: RAPID_CHECKS (random histories per test), CONSIGN_FUZZTIME (per
-# fuzz target, default 30s), CONSIGN_TEST_POSTGRES (see internal/pgtest).
+# fuzz target, default 30s), CONSIGN_TEST_POSTGRES (see internal/pgtest); of a long
+# run CONSIGN_SOAK (of each soak, default 10m) and CONSIGN_SUMMARY (the file for its
+# summary, default one in the directory for temporary files).
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 exec </dev/null # nothing here may wait for an answer
@@ -74,7 +78,8 @@ have_chromium() { # where the console's tests look
 	[[ -x "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome" ]]
 }
 
-have_npm() { command -v npm >/dev/null && command -v node >/dev/null; }
+# Programs in other languages are run as examples.
+have_python() { command -v python3 >/dev/null && python3 -c 'import sqlite3' 2>/dev/null; }
 
 have_git() { [[ ! -e .git ]] || command -v git >/dev/null; }
 
@@ -84,8 +89,12 @@ find_missing() { # sets missing to Debian's names of what is lacking
 	have_postgres || missing+=(postgresql)
 	have_pgbouncer || missing+=(pgbouncer)
 	have_chromium || missing+=(chromium fonts-noto-core)
-	have_npm || missing+=(nodejs npm)
 	have_git || missing+=(git)
+	have_python || missing+=(python3)
+	command -v node >/dev/null || missing+=(nodejs)
+	command -v npm >/dev/null || missing+=(npm) # fetches what judges the console's pages
+	command -v sqlite3 >/dev/null || missing+=(sqlite3)
+	command -v psql >/dev/null || missing+=(postgresql-client)
 }
 
 as_root() { if [[ $(id -u) -eq 0 ]]; then "$@"; else sudo -n "$@"; fi; }
@@ -127,8 +136,8 @@ if ((${#missing[@]})); then
 	cat >&2 <<-TXT
 		The tests need what this machine lacks (Debian's package names): ${missing[*]}
 		  Debian, Ubuntu: sudo apt-get install ${missing[*]}
-		  Fedora, RHEL:   sudo dnf install gcc glibc-devel postgresql-server pgbouncer chromium nodejs npm git
-		  macOS:          xcode-select --install; brew install postgresql@17 pgbouncer node; brew install --cask google-chrome
+		  Fedora, RHEL:   sudo dnf install gcc glibc-devel postgresql-server postgresql pgbouncer git python3 nodejs npm sqlite chromium
+		  macOS:          xcode-select --install; brew install postgresql@17 pgbouncer python node sqlite; brew install --cask google-chrome
 	TXT
 	exit 1
 fi
@@ -141,8 +150,15 @@ export RAPID_NOFAILFILE=true # a failure's seed is printed instead
 timeout=10m                  # per package
 if [[ $mode == long ]]; then
 	export RAPID_CHECKS=${RAPID_CHECKS:-1000}
-	timeout=60m
+	export CONSIGN_PROOF=long
+	timeout=${CONSIGN_SOAK:+25h} # a soak may go on for a day
+	timeout=${timeout:-2h}
+	kept=${CONSIGN_SUMMARY:-${TMPDIR:-/tmp}/consign-proof-$(date -u +%Y%m%dT%H%M%SZ).txt}
+else
+	export CONSIGN_PROOF=
 fi
+export CONSIGN_SUMMARY=$scratch/notes # a line from each proof, see internal/effort
+: >"$CONSIGN_SUMMARY"
 
 results=()
 failures=0
@@ -252,13 +268,30 @@ if [[ $clean_before == yes ]]; then step "the checkout is as it was" check_check
 
 passed=$(grep -c '^ok[[:space:]]' "$scratch/tests" || true)
 failed=$(grep -c '^FAIL[[:space:]]' "$scratch/tests" || true)
+summary() {
+	printf '%s\n' "${results[@]}"
+	if [[ $mode == long ]]; then sort "$CONSIGN_SUMMARY"; else grep 'NOT SHOWN HERE' "$CONSIGN_SUMMARY" || true; fi
+}
+
 say "summary after $SECONDS s"
-printf '%s\n' "${results[@]}"
+summary
 if ((passed == 0)); then
 	echo "no package was tested"
 	failures=$((failures + 1))
 fi
 echo "packages: $passed passed, $failed failed"
+if [[ $mode == long ]]; then
+	if (($(wc -l <"$CONSIGN_SUMMARY") < 20)); then
+		echo "the proofs have told too little of what they did"
+		failures=$((failures + 1))
+	fi
+	{
+		echo "$(go version), $(nproc 2>/dev/null || echo '?') cores, $(date -u), $SECONDS s, $failures steps failed"
+		if [[ -e .git ]]; then git -c "safe.directory=*" log -1 --format='commit %H'; fi
+		summary
+	} >"$kept"
+	echo "the summary is in $kept"
+fi
 if ((failures)); then
 	echo "NOT GREEN: $failures of the steps above failed"
 	exit 1

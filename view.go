@@ -2,12 +2,13 @@ package consign
 
 import (
 	"context"
+	"errors"
 	"sync"
 )
 
 // lookView is the view of an authority or a handler: each [Read] is a read-only
-// transaction of its own, over when Read returns, so that none is left open when
-// the view is closed.
+// transaction of its own, or a read-only part of a run's, over when Read returns, so
+// that none is left open when the view is closed.
 type lookView[TX any] struct {
 	in func(ctx context.Context, fn func(tx TX) error) error
 
@@ -69,3 +70,21 @@ func (v *lookView[TX]) end() {
 
 // view opens a view of the database as it is now.
 func (o *Outbox[TX]) view() closer { return &lookView[TX]{in: o.bound.View} }
+
+// viewIn opens a view of the database as an open transaction sees it.
+func (o *Outbox[TX]) viewIn(tx TX) closer {
+	return &lookView[TX]{in: func(ctx context.Context, fn func(TX) error) error { return o.bound.ViewIn(ctx, tx, fn) }}
+}
+
+var errStillReads = errors.New("the authority has answered while it still reads through its view")
+
+// asking lets ask put questions to the authority, and ends the view that it gives
+// with them. An answer given while somebody still reads is none.
+func asking(v closer, ask func(v View) error) error {
+	defer v.end()
+	err := ask(v)
+	if !v.close() && err == nil {
+		err = errStillReads
+	}
+	return err
+}

@@ -3,6 +3,7 @@ package consign
 import (
 	"encoding/json"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -47,7 +48,8 @@ const (
 // map in entries; enum the only values of a text or integer. All limits are
 // inclusive. Members that are left out are checked for required only. Structs
 // inside the input are checked by their own tags. The rules are part of the
-// fingerprint.
+// fingerprint. A rule that could never be checked is a fault of the contract, and so
+// is a type that encoding/json could not read back.
 //
 // A method Validate() error of T or *T checks across fields. To name fields it
 // returns a [Fault], several joined by errors.Join, or an [*Error] with Faults;
@@ -92,8 +94,8 @@ type Work[T any] struct {
 	// returns it as today's; it is checked like input that is enqueued. Pending work
 	// of such a version is then delivered under this contract's record policy and
 	// schedule; its attempts, lease, timeout and deadline stay what they were. An
-	// error parks that one piece of work for review. It is no part of the
-	// fingerprint. Default: none, and older versions wait for a program that
+	// error parks that one piece of work for review; its text is kept and must not
+	// quote the input. It is no part of the fingerprint. Default: none, and older versions wait for a program that
 	// serves them, or for review.
 	Upgrade map[string]func(old []byte) (T, error)
 }
@@ -199,14 +201,13 @@ func (w kindKey) compile() *kind {
 	return k
 }
 
-// shape writes down a type as the fingerprint sees it: field names as they are
-// stored, their rules, and what values they take. A type that contains itself is
-// named.
+// shape writes down a type as the fingerprint sees it: its members by the names that
+// are stored, in the order that they are stored in, with their rules and what they
+// take. How a program calls and orders its fields is not part of it. A type that
+// contains itself is named by how far up it is.
 func shape(t reflect.Type, above []reflect.Type) string {
-	for _, a := range above {
-		if a == t {
-			return "^" + t.Name()
-		}
+	if i := slices.Index(above, t); i >= 0 {
+		return "^" + strconv.Itoa(len(above)-i)
 	}
 	above = append(above, t)
 	switch t.Kind() {
@@ -221,16 +222,19 @@ func shape(t reflect.Type, above []reflect.Type) string {
 		return "[" + strconv.Itoa(t.Len()) + "]" + shape(t.Elem(), above)
 	case reflect.Map:
 		return "{" + shape(t.Elem(), above) + "}"
+	case reflect.String:
+		if t == reflect.TypeFor[json.Number]() {
+			return "number"
+		}
 	case reflect.Struct:
 		var b strings.Builder
 		b.WriteString("{")
-		for i := range t.NumField() {
-			f := t.Field(i)
-			if !f.IsExported() && !f.Anonymous {
-				continue
+		for _, f := range canon.Fields(t) {
+			b.WriteString(strconv.Quote(f.Name))
+			if f.Optional {
+				b.WriteString("?")
 			}
-			b.WriteString(f.Name + " " + strconv.Quote(f.Tag.Get("json")) + " " + strconv.Quote(f.Tag.Get(rules.Tag)) +
-				" " + shape(f.Type, above) + ";")
+			b.WriteString(" " + strconv.Quote(f.Struct.Tag.Get(rules.Tag)) + " " + shape(f.Struct.Type, above) + ";")
 		}
 		b.WriteString("}")
 		return b.String()

@@ -2,7 +2,6 @@ package consigntest_test
 
 import (
 	"context"
-	"errors"
 	"io"
 	"testing"
 	"time"
@@ -83,55 +82,5 @@ func TestAuthorityChangesInsideAHandler(t *testing.T) {
 	}, noticeInput{"41"}, &consigntest.Case{Authority: a})
 	if i.Code != consign.CodeAuthorityRevoked {
 		t.Errorf("after a new security version: %s %q", i.Status, i.Code)
-	}
-}
-
-func TestTransactionsShowWhatTheyEnqueue(t *testing.T) {
-	store := consigntest.NewStore()
-	channel, far := consigntest.Channel("crm", errors.New("cut off"))
-	outbox, err := consign.New(store, &consign.Options{Channels: []consign.Channel{channel}, Authority: consigntest.NewAuthority()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx := t.Context()
-	tx, err := store.Begin(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ref, err := outbox.Enqueue(ctx, tx, consign.Message{Channel: "crm", To: "them", Payload: map[string]any{"n": 1}, NotBefore: store.Now().Add(time.Hour)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	e := func(typ string) consign.Entity { return consign.Entity{Type: typ, ID: "1"} }
-	admission := consign.Admission{Operation: consign.Operation{Name: "triage"}, Actor: e("staff"), Tenant: e("tenant"), Target: e("ticket")}
-	_, err = outbox.Join(ctx, tx, admission, func(_ context.Context, run *consign.Run) error {
-		_, err := notice.Enqueue(run, "notice", noticeInput{"41"})
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	got := consigntest.Enqueued(t, store, tx)
-	if len(got) != 2 || got[0].Ref != ref || got[0].Profile != consign.ProfileMessage || got[0].To != "them" || string(got[0].Payload) != `{"n":1}` ||
-		got[1].Profile != consign.ProfileWork || got[1].Kind != notice.Kind || got[1].Key != "notice" || got[1].Target != "ticket:1" {
-		t.Errorf("enqueued %+v", got)
-	}
-	if err := tx.Commit(); err != nil {
-		t.Fatal(err)
-	}
-	if n := len(consigntest.Enqueued(t, store, tx)); n != 0 {
-		t.Errorf("%d are left in a committed transaction", n)
-	}
-	for _, step := range []struct{ by, sends int }{{0, 0}, {59, 0}, {1, 1}, {10, 2}} {
-		consigntest.Advance(t, store, time.Duration(step.by)*time.Minute)
-		if _, err := outbox.Drain(ctx, 0); err != nil {
-			t.Fatal(err)
-		}
-		if n := len(far.Messages()); n != step.sends || len(far.Attempts()) != n {
-			t.Errorf("after %d more minutes: sent %d times, want %d", step.by, n, step.sends)
-		}
-	}
-	if i, err := outbox.Find(ctx, ref); err != nil || i.Status != consign.StatusDelivered {
-		t.Errorf("%s, %v", i.Status, err)
 	}
 }

@@ -39,9 +39,6 @@ func (c *Case) filled() Case {
 	if out.Authority == nil {
 		out.Authority = NewAuthority()
 	}
-	if out.Visits == 0 {
-		out.Visits = 100
-	}
 	return out
 }
 
@@ -53,31 +50,27 @@ func Deliver[T any](
 	t testing.TB, w consign.Work[T], fn func(ctx context.Context, d *consign.Delivery, in T) error, in T, c *Case,
 ) consign.Intent {
 	t.Helper()
-	at, store, ctx := c.filled(), NewStore(), context.WithoutCancel(t.Context())
-	outbox, err := consign.New(store, &consign.Options{Handlers: []consign.Handler{w.Handler(fn)}, Authority: at.Authority})
+	return DeliverOn(t, NewStore(), w, fn, in, c)
+}
+
+// DeliverOn is [Deliver] on the store that it is given: where the handler or the
+// authority reads the program's own tables, one [On] a real database.
+func DeliverOn[T any, TX comparable](
+	t testing.TB, s *Store[TX], w consign.Work[T], fn func(ctx context.Context, d *consign.Delivery, in T) error, in T, c *Case,
+) consign.Intent {
+	t.Helper()
+	at := c.filled()
+	outbox, err := consign.New(s, &consign.Options{Handlers: []consign.Handler{w.Handler(fn)}, Authority: at.Authority})
 	if err != nil {
 		t.Fatal(err)
 	}
 	var ref consign.Ref
-	_, err = outbox.Run(ctx, at.Admission, func(_ context.Context, _ *Tx, run *consign.Run) (err error) {
+	_, err = outbox.Run(t.Context(), at.Admission, func(_ context.Context, _ TX, run *consign.Run) (err error) {
 		ref, err = w.Enqueue(run, "test", in)
 		return err
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	var intent consign.Intent
-	for range at.Visits {
-		if _, err := outbox.Visit(ctx, ref); err != nil {
-			t.Fatal(err)
-		}
-		if intent, err = outbox.Find(ctx, ref); err != nil {
-			t.Fatal(err)
-		}
-		if intent.DueAt.IsZero() { // it has ended
-			break
-		}
-		Advance(t, store, max(intent.DueAt.Sub(store.Now()), 0))
-	}
-	return intent
+	return Drive(t, s, outbox, ref, at.Visits)
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/consign-go/consign/internal/scene"
 )
 
-func storeOf(*testing.T) *consigntest.Store { return consigntest.NewStore() }
+func storeOf(*testing.T) *consigntest.Store[*consigntest.Tx] { return consigntest.NewStore() }
 
 // TestLiveNumbersAreSharedAndConditional: an unchanged one is answered with nothing.
 func TestLiveNumbersAreSharedAndConditional(t *testing.T) {

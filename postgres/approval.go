@@ -72,8 +72,11 @@ func (t *transaction) Propose(ctx context.Context, a driver.Approval, ttl time.D
 }
 
 // lockApprovalSQL reads an approval in its newest version, once nobody else is
-// changing it.
-const lockApprovalSQL = `SELECT ` + approvalColumns + ` FROM {s}approval a WHERE a.id = $1::uuid FOR NO KEY UPDATE`
+// changing it. A statement that locks computes its columns before it waits, so the
+// clock is looked at outside of the part that does.
+const lockApprovalSQL = `
+WITH held AS MATERIALIZED (SELECT * FROM {s}approval WHERE id = $1::uuid FOR NO KEY UPDATE)
+SELECT ` + approvalColumns + ` FROM held a`
 
 // LockApproval reads an approval and keeps it from others.
 func (t *transaction) LockApproval(ctx context.Context, id driver.ID) (a driver.Approval, found bool, err error) {

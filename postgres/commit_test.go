@@ -142,7 +142,7 @@ func TestFailedCommitHandsOutNothing(t *testing.T) {
 			d.insert(t, n)
 			x := lifecycle.DefaultPolicy.Apply(d.take(t, n.Ref).State, lifecycle.Event{Kind: lifecycle.EvCancel})
 			x.Ref = n.Ref
-			if err := d.suite().Shift(t.Context(), time.Hour); err != nil {
+			if err := d.Elapse(t.Context(), time.Hour); err != nil {
 				t.Fatal(err)
 			}
 			d.atCommit(t, "RAISE EXCEPTION 'not now: %', NEW.ref")

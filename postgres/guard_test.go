@@ -1,9 +1,11 @@
 package postgres
 
 import (
+	"errors"
 	"slices"
 	"testing"
 
+	"github.com/consign-go/consign/internal/driver"
 	"github.com/consign-go/consign/internal/lifecycle"
 )
 
@@ -56,4 +58,30 @@ func names(statuses []lifecycle.Status) []string {
 		out = append(out, s.String())
 	}
 	return out
+}
+
+// TestTransactionThatWasEndedByAStatement: pgx does not know of it, and what is
+// written next would be committed at once, alone.
+func TestTransactionThatWasEndedByAStatement(t *testing.T) {
+	d := open(t)
+	for _, end := range []string{"COMMIT", "ROLLBACK"} {
+		raw, err := d.pool.Begin(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		tx := d.bound.Join(raw)
+		if _, err := raw.Exec(t.Context(), end); err != nil {
+			t.Fatal(err)
+		}
+		if err := tx.Insert(t.Context(), []driver.New{message("mail", webhook, 100)}); !errors.Is(err, driver.ErrClosed) {
+			t.Errorf("%s: %v", end, err)
+		}
+		if _, err := tx.Savepoint(t.Context()); !errors.Is(err, driver.ErrClosed) {
+			t.Errorf("%s: savepoint: %v", end, err)
+		}
+		raw.Rollback(t.Context())
+		if n := one[int](t, d, "SELECT count(*)::int FROM {s}intent"); n != 0 {
+			t.Errorf("%s: %d intents are committed", end, n)
+		}
+	}
 }

@@ -113,7 +113,7 @@ func TestLateWrite(t *testing.T) {
 	type done func(t *testing.T, d *database, ref driver.ID)
 	nothing := func(*testing.T, *database, driver.ID) {}
 	claimed := func(t *testing.T, d *database, ref driver.ID) {
-		if err := d.suite().Shift(t.Context(), hour); err != nil {
+		if err := d.Elapse(t.Context(), hour); err != nil {
 			t.Fatal(err)
 		}
 		d.take(t, ref)

@@ -122,6 +122,8 @@ func (p savepoint) Release(ctx context.Context) error {
 }
 
 func (p savepoint) Rollback(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, restoreTimeout)
+	defer cancel()
 	err := p.on.exec(ctx, "ROLLBACK TO SAVEPOINT "+p.name, nil)
 	if err == nil {
 		err = p.on.exec(ctx, "RELEASE SAVEPOINT "+p.name, nil)
@@ -151,20 +153,38 @@ func (t *transaction) Commit(ctx context.Context) error {
 	return clean("commit", err)
 }
 
-// Rollback undoes the transaction.
+// Rollback undoes the transaction. It is called with contexts that do not end, and
+// does not wait for ever for a server that does not answer.
 func (t *transaction) Rollback(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, restoreTimeout)
+	defer cancel()
 	return clean("roll back", t.on.rollback(ctx))
 }
 
 // pgxSession is a session on a pgx.Tx.
 type pgxSession struct{ tx pgx.Tx }
 
+// open returns driver.ErrClosed where a statement of the program's own has ended the
+// transaction, which pgx does not notice: what came then would commit at once.
+func (s pgxSession) open() error {
+	if conn := s.tx.Conn(); conn != nil && !conn.IsClosed() && conn.PgConn().TxStatus() == 'I' {
+		return driver.ErrClosed
+	}
+	return nil
+}
+
 func (s pgxSession) exec(ctx context.Context, sql string, args []any) error {
+	if err := s.open(); err != nil {
+		return err
+	}
 	_, err := s.tx.Exec(ctx, sql, s.parameters(args)...)
 	return err
 }
 
 func (s pgxSession) query(ctx context.Context, sql string, args []any, each func(scanFunc) error) error {
+	if err := s.open(); err != nil {
+		return err
+	}
 	rows, err := s.tx.Query(ctx, sql, s.parameters(args)...)
 	if err != nil {
 		return err

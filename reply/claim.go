@@ -27,6 +27,8 @@ type Claim struct {
 	seen       Record
 	next       int // number of the next attempt that is told of
 	delivered  int // number of the attempt that was told to have succeeded; 0: none was
+
+	owed []lifecycle.Event // marks of which it is not known whether they are written down
 }
 
 // Claim takes one reply to be sent by the caller: from pending to delivering, durably

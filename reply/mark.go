@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/consign-go/consign"
 	"github.com/consign-go/consign/internal/dispatch"
@@ -19,8 +20,9 @@ import (
 // err, nil included, the reply may have arrived: it is uncertain until it is marked
 // delivered. The text must not hold what the receiver said or whom it was about.
 //
-// It is tried until it is written or ctx has ended, and for 10 s at least; after
-// ErrUnconfirmed the same call can be repeated and counts once.
+// It is tried until it is written or ctx has ended, and for 10 s at least. After
+// ErrUnconfirmed the same call can be repeated and counts once; another mark first
+// sees to it that this one is written down.
 //
 // Errors of all three marks: ErrFenced where the reply is no longer this claim's to
 // decide about (it has ended, or a person took it over), and what was observed is
@@ -54,20 +56,56 @@ func (c *Claim) MarkFailed(ctx context.Context, err error) (Record, error) {
 	return c.mark(ctx, "mark failed", ev)
 }
 
-// mark brings ev about. A number names one attempt for ever: it is used again only
-// while it is not known whether it was written down.
+// mark brings ev about, after whatever is owed from before. Who goes on after
+// ErrUnconfirmed with another mark must not lose what the first one told: that a
+// reply may have arrived, or that it did.
 func (c *Claim) mark(ctx context.Context, op string, ev lifecycle.Event) (Record, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	ev.Owner, ev.Generation, ev.Attempt = c.owner, c.generation, c.next
-	if ev.Kind == lifecycle.EvHandDelivered && c.delivered > 0 {
-		ev.Attempt = c.delivered
+	ev.Owner, ev.Generation = c.owner, c.generation
+	c.owe(ev)
+	for p := patiently(ctx); ; {
+		first := &c.owed[0]
+		if first.Attempt == 0 {
+			first.Attempt = c.number(first.Kind)
+		}
+		r, err := c.decide(p, first)
+		if errors.Is(err, consign.ErrUnconfirmed) {
+			return Record{}, failure(op, err)
+		}
+		c.owed = c.owed[1:]
+		switch {
+		case len(c.owed) > 0: // a refusal meets what follows, too
+		case err != nil:
+			return Record{}, failure(op, err)
+		default:
+			return r, nil
+		}
 	}
-	r, err := c.decide(patiently(ctx), &ev)
-	if err != nil {
-		return Record{}, failure(op, err)
+}
+
+// owe adds a mark to those that are to be written down, unless it is the last one
+// once more. A success makes up for a failure of which nobody knows.
+func (c *Claim) owe(ev lifecycle.Event) {
+	if n := len(c.owed); n > 0 {
+		last := &c.owed[n-1]
+		if last.Kind == ev.Kind && last.Told == ev.Told && last.HTTPStatus == ev.HTTPStatus && last.Error == ev.Error {
+			return
+		}
 	}
-	return r, nil
+	if ev.Kind == lifecycle.EvHandDelivered {
+		c.owed = slices.DeleteFunc(c.owed, func(e lifecycle.Event) bool { return e.Kind == lifecycle.EvHandFailed })
+	}
+	c.owed = append(c.owed, ev)
+}
+
+// number is that of the attempt that a mark is about. It names one attempt for ever:
+// it is used again only while it is not known whether it was written down.
+func (c *Claim) number(kind lifecycle.EventKind) int {
+	if kind == lifecycle.EvHandDelivered && c.delivered > 0 {
+		return c.delivered
+	}
+	return c.next
 }
 
 // decide writes ev down, or finds that it is written down already, or keeps what it

@@ -19,7 +19,9 @@ type Options struct {
 	// [consign.Channel]: PayloadLimit and MaxAge hold for what is created here; Lease
 	// is how long a claim by hand holds, and so the gate of its task; Idempotent says
 	// that what may have arrived already may be claimed and sent again. Deliver and
-	// what concerns retries are not used: whoever claims by hand owns those.
+	// what concerns retries are not used: whoever claims by hand owns those. They are
+	// checked as consign.New checks them, so a lease shorter than the default loop's
+	// 46 s needs a Timeout and MaxAttempts that fit into it.
 	// Default: none, so leases of 60 s and payloads of 16 KiB.
 	Channels []consign.Channel
 

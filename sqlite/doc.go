@@ -38,4 +38,12 @@
 // as they begin, wait for it for at most 5 s, and hold it for a few milliseconds.
 // They queue among themselves; the program's own transactions wait by SQLite's busy
 // timeout. Times come from SQLite's clock, in whole milliseconds.
+//
+// # Errors inside a transaction
+//
+// SQLite rolls a whole transaction back when a write in it is interrupted, the disk
+// is full, or a conflict clause says ROLLBACK, and database/sql does not notice. Each
+// statement that comes then commits alone, so a program has to heed the errors of its
+// own. The store looks before it writes: in such a transaction its calls return
+// consign.ErrClosed and write nothing.
 package sqlite

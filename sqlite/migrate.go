@@ -73,7 +73,9 @@ func (t target) Lock(ctx context.Context, fn func(ctx context.Context, s migrati
 		if err := h.beginImmediate(ctx, p); err != nil {
 			return err
 		}
-		if err := fn(ctx, migrating{t.e.onConn(conn)}); err != nil {
+		s := t.e.onConn(conn)
+		defer s.close() // a statement that is left open keeps the file open past the pool's end
+		if err := fn(ctx, migrating{s}); err != nil {
 			return err
 		}
 		_, err = conn.ExecContext(ctx, "COMMIT")

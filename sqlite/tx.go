@@ -5,6 +5,8 @@ import (
 	"database/sql"
 	"encoding/hex"
 	"errors"
+	"fmt"
+	"strings"
 
 	"github.com/consign-go/consign/internal/driver"
 )
@@ -68,7 +70,7 @@ func (t *tx) Commit(ctx context.Context) error {
 	err := t.raw.Commit()
 	t.release(ctx, err)
 	if err != nil && !errors.Is(err, sql.ErrTxDone) && !notCommitted(err) {
-		err = errors.Join(driver.ErrUnconfirmed, err)
+		err = fmt.Errorf("%w: %w", driver.ErrUnconfirmed, err)
 	}
 	return t.e.fault("commit", err)
 }
@@ -87,7 +89,9 @@ func (t *tx) release(ctx context.Context, err error) {
 	}
 	conn := t.conn
 	t.conn = nil
-	if err != nil && !rollback(ctx, conn) {
+	// Somebody else may have ended it, inside of a view even, which could not make it
+	// writable again then.
+	if err != nil && (!rollback(ctx, conn) || setPragma(ctx, conn, "query_only", 0) != nil) {
 		discard(conn)
 		return
 	}
@@ -97,11 +101,31 @@ func (t *tx) release(ctx context.Context, err error) {
 	}
 }
 
+// alive returns driver.ErrClosed where SQLite has ended the transaction by itself, as
+// it does when a write is interrupted, the disk is full or a conflict clause says so.
+// database/sql does not notice: every statement would be a transaction of its own
+// then, and what is enqueued would commit although the program's data did not. There
+// is no way to ask; but only outside of a transaction can one begin.
+func (t *tx) alive(ctx context.Context) error {
+	_, err := t.raw.ExecContext(ctx, "BEGIN")
+	switch {
+	case err == nil:
+		t.raw.ExecContext(context.WithoutCancel(ctx), "ROLLBACK")
+		return fmt.Errorf("%w: SQLite has rolled it back after an error", driver.ErrClosed)
+	case strings.Contains(err.Error(), "within a transaction"):
+		return nil
+	}
+	return err
+}
+
 // Savepoint begins a part that can be undone alone. Its name is its own: what the
 // caller's code leaves open inside of it can never be mistaken for it.
 func (t *tx) Savepoint(ctx context.Context) (driver.Savepoint, error) {
 	id := driver.NewID()
 	p := &savepoint{t: t, name: "consign_" + hex.EncodeToString(id[:])}
+	if err := t.alive(ctx); err != nil {
+		return nil, t.e.fault("savepoint", err)
+	}
 	if _, err := t.raw.ExecContext(ctx, "SAVEPOINT "+p.name); err != nil {
 		return nil, t.e.fault("savepoint", err)
 	}
@@ -153,6 +177,9 @@ func (t *tx) within(ctx context.Context, op string, fn func(s *session) error) e
 
 func (t *tx) try(ctx context.Context, fn func(s *session) error) error {
 	const name = "consign_call"
+	if err := t.alive(ctx); err != nil {
+		return err
+	}
 	if _, err := t.raw.ExecContext(ctx, "SAVEPOINT "+name); err != nil {
 		return err
 	}

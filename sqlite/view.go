@@ -76,15 +76,18 @@ func (e *engine) beginView(ctx context.Context, conn *sql.Conn, p *wait) (*sql.T
 }
 
 // ViewIn runs fn in the caller's transaction, with writes failing until fn returns.
-func (e *engine) ViewIn(ctx context.Context, tx *sql.Tx, fn func(tx *sql.Tx) error) error {
+func (e *engine) ViewIn(ctx context.Context, tx *sql.Tx, fn func(tx *sql.Tx) error) (err error) {
 	was, err := pragma(ctx, tx, "query_only")
 	if err != nil {
 		return e.fault("view", err)
 	}
 	if was == 0 {
 		defer func() { // also where fn panics
-			if setPragma(ctx, tx, "query_only", 0) != nil {
+			if stuck := setPragma(ctx, tx, "query_only", 0); stuck != nil {
 				e.writeAgain()
+				if err == nil {
+					err = e.fault("view", stuck)
+				}
 			}
 		}()
 		if err := setPragma(ctx, tx, "query_only", 1); err != nil {

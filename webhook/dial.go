@@ -107,7 +107,8 @@ var errProxy = errors.New("the proxy did not open a tunnel")
 
 // tunnel asks the proxy for a way through to the target (RFC 9110 section 9.3.6).
 func (d *dialer) tunnel(ctx context.Context, c net.Conn, t *target) (net.Conn, int, error) {
-	defer context.AfterFunc(ctx, func() { c.SetDeadline(longAgo) })()
+	socket := c
+	defer context.AfterFunc(ctx, func() { socket.SetDeadline(longAgo) })()
 	if d.proxy.Scheme == "https" {
 		over, err := d.handshake(ctx, c, d.proxy.Hostname())
 		if err != nil {

@@ -48,6 +48,12 @@ func New(o Options) (*Endpoint, error) {
 	return e, nil
 }
 
+// String names the kind of thing, and shows none of its options: they hold secrets.
+func (e *Endpoint) String() string { return "webhook endpoint" }
+
+// GoString is String: %#v shows no secret either.
+func (e *Endpoint) GoString() string { return e.String() }
+
 // Close closes idle connections. What is on its way is not disturbed, and the
 // endpoint works on without keeping connections.
 func (e *Endpoint) Close() {

@@ -13,10 +13,11 @@ import (
 type exchange struct {
 	endpoint *Endpoint
 	wire     *wire
-	before   int64 // bytes on the connection before the request
-	taken    int   // bytes of the request that the connection took
-	early    bool  // the answer came before the body was sent
-	whole    bool  // the answer was read to its end, and the connection is as it was
+	before   int64     // bytes on the connection before the request
+	due      time.Time // when the answer's header section must be there
+	taken    int       // bytes of the request that the connection took
+	early    bool      // the answer came before the body was sent
+	whole    bool      // the answer was read to its end, and the connection is as it was
 	note     string
 }
 
@@ -33,7 +34,8 @@ func (x *exchange) run(ctx context.Context, r *request) (*http.Response, error) 
 	defer func() { x.whole = stop() && x.whole }() // else the interruption may still come
 	x.before = w.counted.n
 	w.limit.left, w.limit.err = o.MaxHeader, nil
-	w.until(time.Now().Add(o.HeaderTimeout))
+	x.due = time.Now().Add(o.HeaderTimeout)
+	w.until(x.due)
 	resp, err := x.send(r)
 	if err == nil && resp == nil {
 		resp, err = x.answer()
@@ -90,13 +92,12 @@ func (x *exchange) salvage(cause error) (*http.Response, error) {
 	return resp, nil
 }
 
-// answered waits for a sign of an answer to the header section, for as long as the
-// endpoint allows.
-func (x *exchange) answered() bool {
-	o, w := &x.endpoint.opt, x.wire
-	w.until(time.Now().Add(min(o.ContinueTimeout, o.HeaderTimeout)))
+// answered waits until then for a sign of an answer to the header section.
+func (x *exchange) answered(then time.Time) bool {
+	w := x.wire
+	w.until(then)
 	_, err := w.answers.Peek(1)
-	w.until(time.Now().Add(o.HeaderTimeout))
+	w.until(x.due)
 	var timeout net.Error
 	if errors.As(err, &timeout) && timeout.Timeout() {
 		w.limit.err = nil // it was only asked
@@ -105,10 +106,15 @@ func (x *exchange) answered() bool {
 	return true
 }
 
-// asked waits for leave to send the body. It returns a final answer, or neither an
+// asked waits for leave to send the body, for as long as the endpoint allows and no
+// longer because of other interim answers. It returns a final answer, or neither an
 // answer nor an error where the body is to be sent.
 func (x *exchange) asked() (*http.Response, error) {
-	for x.answered() {
+	then := time.Now().Add(x.endpoint.opt.ContinueTimeout)
+	if then.After(x.due) {
+		then = x.due
+	}
+	for x.answered(then) {
 		resp, err := x.read()
 		if err != nil || final(resp) {
 			return resp, err

@@ -54,9 +54,14 @@ var (
 var metadata = []netip.Addr{
 	netip.MustParseAddr("169.254.169.254"),
 	netip.MustParseAddr("169.254.170.2"),
+	netip.MustParseAddr("169.254.170.23"),
+	netip.MustParseAddr("169.254.42.42"),
+	netip.MustParseAddr("192.0.0.192"),
 	netip.MustParseAddr("168.63.129.16"),
 	netip.MustParseAddr("100.100.100.200"),
+	netip.MustParseAddr("fd00:ec2::23"),
 	netip.MustParseAddr("fd00:ec2::254"),
+	netip.MustParseAddr("fd00:42::42"),
 	netip.MustParseAddr("fd20:ce::254"),
 }
 
@@ -78,13 +83,36 @@ func (g *guard) permits(a netip.Addr) bool {
 		return slices.ContainsFunc(g.allow, func(p netip.Prefix) bool { return p.IsSingleIP() && p.Addr() == a })
 	}
 	holds := func(p netip.Prefix) bool { return p.Contains(a) }
-	switch {
-	case slices.ContainsFunc(g.allow, holds):
+	allowed := slices.ContainsFunc(g.allow, holds)
+	switch inner, carries := carried(a); {
+	case carries:
+		return allowed && g.permits(inner)
+	case allowed:
 		return true
 	case a.Is4():
 		return !slices.ContainsFunc(blocked4, holds)
 	}
 	return global6.Contains(a) && !slices.ContainsFunc(blocked6, holds)
+}
+
+// Networks whose addresses lead to the IPv4 address inside them.
+var (
+	nat64  = netip.MustParsePrefix("64:ff9b::/96") // RFC 6052
+	sixTo4 = netip.MustParsePrefix("2002::/16")    // RFC 3056
+)
+
+// carried returns the IPv4 address to which an address really leads. A network that
+// is allowed for the sake of translated public addresses must not open the private
+// ones behind the translator.
+func carried(a netip.Addr) (inner netip.Addr, carries bool) {
+	b := a.As16()
+	switch {
+	case nat64.Contains(a):
+		return netip.AddrFrom4([4]byte(b[12:16])), true
+	case sixTo4.Contains(a):
+		return netip.AddrFrom4([4]byte(b[2:6])), true
+	}
+	return netip.Addr{}, false
 }
 
 // control is called by the dialer with the very address that it connects to.

@@ -51,9 +51,33 @@ func TestAllowedNetworksDoNotAllowMetadata(t *testing.T) {
 			t.Errorf("%s: %t", s, got)
 		}
 	}
+	for _, a := range metadata {
+		g := &guard{allow: prefixes("0.0.0.0/0", "::/0")}
+		if g.permits(a) {
+			t.Errorf("%s is allowed by everything", a)
+		}
+	}
 	g.allow = append(g.allow, netip.MustParsePrefix("169.254.169.254/32"))
 	if !g.permits(netip.MustParseAddr("169.254.169.254")) {
 		t.Error("by itself it must be allowed")
+	}
+}
+
+// A network of translated addresses does not open what is private behind it.
+func TestAllowedTranslationDoesNotAllowWhatItLeadsTo(t *testing.T) {
+	for _, allow := range []string{"64:ff9b::/96", "2002::/16", "::/0"} {
+		g := &guard{allow: prefixes(allow, "10.1.0.0/16")}
+		for inner, want := range map[string]bool{
+			"1.1.1.1": true, "10.1.2.3": true, "10.2.2.3": false, "127.0.0.1": false, "169.254.169.254": false, "168.63.129.16": false,
+		} {
+			a4 := netip.MustParseAddr(inner).As4()
+			for _, in := range []string{fmt.Sprintf("64:ff9b::%x%02x:%x%02x", a4[0], a4[1], a4[2], a4[3]), fmt.Sprintf("2002:%x%02x:%x%02x::1", a4[0], a4[1], a4[2], a4[3])} {
+				a := netip.MustParseAddr(in)
+				if got, want := g.permits(a), want && netip.MustParsePrefix(allow).Contains(a); got != want {
+					t.Errorf("%s leads to %s, %s allowed: %t", in, inner, allow, got)
+				}
+			}
+		}
 	}
 }
 
@@ -204,6 +228,10 @@ func TestURLsAreCheckedBeforeTheDial(t *testing.T) {
 		if _, err := e.parseURL(url); err != nil {
 			t.Errorf("%q: %v", url, err)
 		}
+	}
+	link, err := New(Options{URL: "https://[fe80::1%25eth0]:8443/", Allow: prefixes("fe80::/10"), Ports: []uint16{8443}})
+	if err != nil || link.fixed.addr != "[fe80::1%eth0]:8443" || link.fixed.host != "[fe80::1]:8443" {
+		t.Errorf("a zone leaves this machine: %+v, %v", link.fixed, err)
 	}
 	fixed := endpoint(t, Options{URL: "https://example.org/hook"})
 	if out := want(t, "another URL", fixed.post(t.Context(), "https://example.org/other"), NotSent); out.Cause != errOtherURL {

@@ -5,6 +5,7 @@ import (
 	"compress/gzip"
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"fmt"
 	"io"
 	"net/http"
@@ -243,6 +244,27 @@ func TestPeersOfTLS(t *testing.T) {
 	o = local(silent)
 	o.URL, o.TLSTimeout = strings.Replace(silent.url, "http:", "https:", 1), 50*time.Millisecond
 	want(t, "a handshake that never ends", endpoint(t, o).post(t.Context(), ""), NotSent)
+}
+
+// Why a certificate was not accepted is told, without what is in it.
+func TestCertificatesThatAreNotAccepted(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(o *tls.Config)
+		cause  error
+	}{
+		"another name":      {func(o *tls.Config) { o.ServerName = "s3cr3t.test" }, errName},
+		"expired":           {func(o *tls.Config) { o.Time = func() time.Time { return time.Now().Add(24 * time.Hour) } }, errExpired},
+		"not yet valid":     {func(o *tls.Config) { o.Time = func() time.Time { return time.Now().Add(-24 * time.Hour) } }, errExpired},
+		"another authority": {func(o *tls.Config) { o.RootCAs = x509.NewCertPool() }, errTrust},
+	} {
+		p := listen(t, serverTLS(), answers(okay))
+		o := local(p)
+		c.change(o.TLS)
+		if out := want(t, name, endpoint(t, o).post(t.Context(), ""), NotSent); out.Stage != "tls" || out.Cause != c.cause {
+			t.Errorf("%s: %v", name, out)
+		}
+		once(t, name, p, 1, 0)
+	}
 }
 
 // A real server that prefers HTTP/2 is spoken to in HTTP/1.1.

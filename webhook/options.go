@@ -76,7 +76,8 @@ type Options struct {
 
 	// Header is sent with every request. Names that this package sets itself
 	// (Content-Length, Webhook-…, Idempotency-Key, …) are refused. At most 32, of up
-	// to 4,096 bytes. Default: none.
+	// to 4,096 bytes. They are part of the request that [Endpoint.Post] binds: work
+	// that was started with other ones stops with REQUEST_CHANGED. Default: none.
 	Header http.Header
 
 	// IdempotencyKey also sends the delivery key as Idempotency-Key, a quoted string,
@@ -105,7 +106,8 @@ type Options struct {
 
 	// Allow lists networks that may be called although they are private, loopback or
 	// otherwise not public. A cloud's metadata address is allowed only by itself
-	// (/32, /128). Default: none.
+	// (/32, /128), and one that carries an IPv4 address (NAT64, 6to4) only where that
+	// may be called too. Default: none.
 	Allow []netip.Prefix
 
 	// Proxy is the URL of a proxy (http or https, with user information if need be)
@@ -309,6 +311,8 @@ func checkHeader(h http.Header) (fs []consign.Fault) {
 		case !token(name):
 			fs = append(fs, consign.Fault{Field: "header", Rule: "has a name that is not a token of RFC 9110"})
 			continue
+		case http.CanonicalHeaderKey(name) == "Authorization":
+			fs = append(fs, consign.Fault{Field: "header." + name, Rule: "is set by this package, from credentials.bearer"})
 		case slices.Contains(ours, http.CanonicalHeaderKey(name)):
 			fs = append(fs, consign.Fault{Field: "header." + name, Rule: "is set by this package"})
 		}

@@ -66,6 +66,25 @@ func TestCredentialsAreNeverShown(t *testing.T) {
 	}
 }
 
+// An endpoint that gets into a log by mistake shows nothing of its options.
+func TestEndpointsAreShownWithoutTheirOptions(t *testing.T) {
+	e, err := New(Options{
+		URL: "https://example.org/?token=s3cr3t", Proxy: "http://me:s3cr3t@proxy", Header: http.Header{"X-Api-Key": {"s3cr3t"}},
+		Credentials: Credentials{Keys: []Key{secretKey(t, "k")}, Bearer: "s3cr3t"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	inside := struct{ E *Endpoint }{e}
+	for _, format := range []string{"%v", "%+v", "%#v", "%s", "%q"} {
+		for _, v := range []any{e, inside, &inside, e.Channel("crm")} {
+			if shown := fmt.Sprintf(format, v); contains(shown, "s3cr3t") || contains(shown, "107 107") || contains(shown, "0x6b, 0x6b") {
+				t.Errorf("%s shows %s", format, shown)
+			}
+		}
+	}
+}
+
 func TestChannelDeclaresWhatTheOptionsSay(t *testing.T) {
 	for _, idempotent := range []bool{false, true} {
 		c := endpoint(t, Options{Idempotent: idempotent}).Channel("crm")

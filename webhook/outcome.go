@@ -74,6 +74,8 @@ var (
 	errNoHost   = errors.New("the name does not resolve")
 	errResolver = errors.New("the name could not be resolved")
 	errTrust    = errors.New("the certificate is not trusted")
+	errName     = errors.New("the certificate is for another name")
+	errExpired  = errors.New("the certificate has expired or is not valid yet")
 	errAlert    = errors.New("the peer refused the handshake")
 	errNotTLS   = errors.New("the peer does not speak TLS")
 	errNotHTTP  = errors.New("what came is not an HTTP/1 answer")
@@ -90,6 +92,8 @@ func plain(err error) error {
 		record  tls.RecordHeaderError
 		verify  *tls.CertificateVerificationError
 		unknown x509.UnknownAuthorityError
+		name    x509.HostnameError
+		invalid x509.CertificateInvalidError
 		timeout interface{ Timeout() bool }
 	)
 	switch {
@@ -109,6 +113,10 @@ func plain(err error) error {
 		return errTimeout
 	case errors.As(err, &errno):
 		return errno
+	case errors.As(err, &name):
+		return errName
+	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
+		return errExpired
 	case errors.As(err, &verify), errors.As(err, &unknown):
 		return errTrust
 	case errors.As(err, &op) && op.Op == "remote error": // crypto/tls: the peer's alert

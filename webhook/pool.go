@@ -22,7 +22,7 @@ func (p *pool) take(home string) *wire {
 			return nil
 		}
 		// The timer that was not stopped in time is closing it.
-		if w.closing.Stop() && quiet(w.tcp) {
+		if w.closing.Stop() && quiet(w.tcp) && w.empty() {
 			w.reused = true
 			return w
 		}
@@ -39,7 +39,11 @@ func (p *pool) pop(home string) *wire {
 	}
 	w := all[len(all)-1]
 	all[len(all)-1] = nil
-	p.idle[home] = all[:len(all)-1]
+	if len(all) == 1 {
+		delete(p.idle, home) // or every receiver that was ever called would be remembered
+	} else {
+		p.idle[home] = all[:len(all)-1]
+	}
 	return w
 }
 

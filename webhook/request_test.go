@@ -135,6 +135,47 @@ func TestLargeBodyAsksFirst(t *testing.T) {
 	}
 }
 
+// Interim answers do not buy a receiver time: neither for the leave to send the body
+// nor for the answer.
+func TestInterimAnswersDoNotLengthenTheTimeouts(t *testing.T) {
+	onBothTransports(t, func(t *testing.T, conf *tls.Config) {
+		for name, o := range map[string]Options{
+			"leave":  {ContinueTimeout: 100 * time.Millisecond, HeaderTimeout: time.Hour},
+			"answer": {ContinueTimeout: time.Hour, HeaderTimeout: 100 * time.Millisecond},
+		} {
+			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+			defer cancel()
+			p := listen(t, conf, func(v *visit) {
+				head(v)
+				body := make(chan bool)
+				v.peer.done.Go(func() { drain(v); close(body) })
+				for tick := time.NewTicker(5 * time.Millisecond); ; { // what makes a drip
+					select {
+					case <-body:
+						v.say(okay)
+						return
+					case <-tick.C:
+						if _, err := io.WriteString(v, "HTTP/1.1 103 Early\r\n\r\n"); err != nil {
+							return
+						}
+					}
+				}
+			})
+			own := local(p)
+			own.ContinueAbove, own.ContinueTimeout, own.HeaderTimeout, own.MaxHeader = 1, o.ContinueTimeout, o.HeaderTimeout, 1<<20
+			s := endpoint(t, own)
+			switch err := s.post(ctx, ""); name {
+			case "leave":
+				want(t, name, err, Accepted)
+			case "answer":
+				if out := want(t, name, err, Unknown); out.Cause != errTimeout {
+					t.Errorf("cause %v", out.Cause)
+				}
+			}
+		}
+	})
+}
+
 // head reads a header section that asks to go on.
 func head(v *visit) {
 	for {

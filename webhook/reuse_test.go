@@ -3,6 +3,7 @@ package webhook
 import (
 	"context"
 	"crypto/tls"
+	"net"
 	"strings"
 	"sync"
 	"testing"
@@ -123,6 +124,62 @@ func TestIdleConnectionsAreLookedAt(t *testing.T) {
 	})
 }
 
+// bundle holds back what is written until it is let go, in one piece.
+type bundle struct {
+	net.Conn
+	mu   sync.Mutex
+	held []byte
+	hold bool
+}
+
+func (b *bundle) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.hold {
+		b.held = append(b.held, p...)
+		return len(p), nil
+	}
+	return b.Conn.Write(p)
+}
+
+func (b *bundle) keep() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.hold = true
+}
+
+func (b *bundle) letGo() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.Conn.Write(b.held)
+	b.held, b.hold = nil, false
+}
+
+// A second answer that came in a record of its own, but together with the first, is
+// not taken for the answer to the next request.
+func TestAnswerInAdvanceIsNotTheNextAnswer(t *testing.T) {
+	p := listen(t, nil, func(v *visit) {
+		b := &bundle{Conn: v.Conn}
+		v.Conn = tls.Server(b, serverTLS())
+		v.r.Reset(v.Conn)
+		if !v.request() {
+			return
+		}
+		b.keep()
+		v.say(okay)
+		v.say("HTTP/1.1 429 X\r\nContent-Length: 0\r\n\r\n")
+		b.letGo()
+		v.gone()
+	})
+	o := reusing(p)
+	o.URL = strings.Replace(p.url, "http:", "https:", 1)
+	s := endpoint(t, o)
+	for i := range int64(3) {
+		want(t, "post", s.post(t.Context(), ""), Accepted)
+		once(t, "post", p, i+1, i+1)
+	}
+}
+
 // idle returns the one idle connection.
 func (s *sent) idle(t *testing.T) *wire {
 	t.Helper()
@@ -155,6 +212,9 @@ func TestReusedConnectionThatBreaksIsNeverReplayed(t *testing.T) {
 			once(t, "second", p, i+1, 2*i+2)
 			if !s.observed().Reused || out.Status != 0 {
 				t.Errorf("observed %+v", s.observed())
+			}
+			if len(s.pool.idle) != 0 {
+				t.Errorf("%d receivers without a connection are remembered", len(s.pool.idle))
 			}
 		}
 	})

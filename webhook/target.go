@@ -25,12 +25,12 @@ const maxURL = 2048
 var (
 	errURLLong     = errors.New("is empty or longer than 2048 bytes")
 	errURLSyntax   = errors.New("is not an absolute URL in printable ASCII")
-	errURLScheme   = errors.New("is not an https URL")
+	errURLScheme   = errors.New("is not an https URL, nor an http one that plaintext allows")
 	errURLUser     = errors.New("has user information in it")
 	errURLFragment = errors.New("has a fragment")
 	errURLHost     = errors.New("has no host, or one that is not a name or an address")
-	errURLPort     = errors.New("has a port that is not allowed")
-	errURLAddress  = errors.New("names an address that may not be called")
+	errURLPort     = errors.New("has a port that is not among ports (443 by default)")
+	errURLAddress  = errors.New("names an address that is not public and not in allow")
 )
 
 // parseURL checks a URL against the endpoint's policy. Names are not resolved here:
@@ -69,6 +69,9 @@ func (e *Endpoint) parseURL(text string) (*target, error) {
 	if a, err := netip.ParseAddr(t.name); err == nil {
 		if !e.guard.permits(a) {
 			return nil, errURLAddress
+		}
+		if a.Zone() != "" { // means something on this machine only (RFC 6874 section 4)
+			t.host = strings.Replace(t.host, "%"+a.Zone(), "", 1)
 		}
 	} else if !hostName(t.name) {
 		return nil, errURLHost

@@ -78,6 +78,17 @@ func (w *wire) until(t time.Time) {
 	}
 }
 
+// empty reports whether everything that was read from the socket has been used: TLS
+// may hold a record that came together with the last answer, and what is in it would
+// pass for the answer to the next request.
+func (w *wire) empty() bool {
+	w.until(longAgo)
+	_, err := w.answers.Peek(1)
+	w.until(time.Time{})
+	var timeout net.Error
+	return errors.As(err, &timeout) && timeout.Timeout()
+}
+
 // interrupt ends what waits, for good.
 func (w *wire) interrupt() {
 	w.mu.Lock()

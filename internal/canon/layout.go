@@ -4,9 +4,9 @@ import "reflect"
 
 // Field is one member that a struct writes, for packages that walk a value along with this one.
 type Field struct {
-	Name     string // of the member, as it is written
-	Struct   reflect.StructField
-	Optional bool // its tag lets it be left out
+	Name     string              // of the member, as it is written
+	Struct   reflect.StructField // with its Index from the struct, through embedded ones
+	Optional bool                // its tag lets it be left out
 
 	field *field
 }
@@ -18,7 +18,9 @@ func Fields(t reflect.Type) []Field {
 	out := make([]Field, len(p.fields))
 	for i := range p.fields {
 		f := &p.fields[i]
-		out[i] = Field{Name: f.name, Struct: t.FieldByIndex(f.index), Optional: f.omit != nil, field: f}
+		at := t.FieldByIndex(f.index)
+		at.Index = f.index
+		out[i] = Field{Name: f.name, Struct: at, Optional: f.omit != nil, field: f}
 	}
 	return out
 }

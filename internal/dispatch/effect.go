@@ -163,11 +163,12 @@ func (t *Task) start(ctx context.Context, digest lifecycle.Digest) error {
 	case t.answer != lifecycle.Apply:
 		return errFenced
 	case t.state.Status != lifecycle.Delivering:
-		t.observed("settle", 0)
+		t.observed("settle", 0, 0)
 		return &Stop{Code: t.said}
 	}
 	t.ev.Attempt = t.state.AttemptNo()
-	t.observed("start", time.Since(began))
+	took := time.Since(began)
+	t.observed("start", took, took)
 	return nil
 }
 
@@ -207,10 +208,11 @@ func (t *Task) giveBack() {
 // settle writes down the outcome of the effect, which took so long.
 func (t *Task) settle(took time.Duration) {
 	t.wait = t.ev.Wait
+	began := time.Now()
 	err := t.decide(limit{ctx: t.life.hard})
 	t.settled = true
 	if err == nil && t.answer == lifecycle.Apply {
-		t.observed("settle", took)
+		t.observed("settle", took, time.Since(began))
 		t.putOff()
 	}
 }

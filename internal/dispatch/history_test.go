@@ -13,6 +13,7 @@ import (
 
 	"github.com/consign-go/consign/internal/driver"
 	"github.com/consign-go/consign/internal/driver/memory"
+	"github.com/consign-go/consign/internal/effort"
 	"github.com/consign-go/consign/internal/lifecycle"
 )
 
@@ -227,5 +228,5 @@ func TestRandomHistoriesKeepTheInvariants(t *testing.T) {
 	if histories >= 1000 && (arrivals < histories || fences == 0) {
 		t.Errorf("%d arrivals and %d with late evidence in %d histories: too little happened", arrivals, fences, histories)
 	}
-	t.Logf("%d histories, %d arrivals, %d with late evidence", histories, arrivals, fences)
+	effort.Note(t, "%d histories, %d arrivals, %d with late evidence", histories, arrivals, fences)
 }

@@ -20,6 +20,7 @@ type Observation struct {
 	Attempt  int
 	Count    int           // rows of a claim or a sweep
 	Duration time.Duration // of the claim, the wait for the start, the effect
+	Write    time.Duration // of a start and of a settle after its effect: until it was durable
 	Err      error         // of an error, and why hints are no longer heard; of the database, never of user code
 }
 

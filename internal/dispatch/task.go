@@ -216,7 +216,7 @@ func (t *Task) write() lifecycle.Answer {
 		return t.answer
 	}
 	if t.ev.Kind != lifecycle.EvCallbackFailed {
-		t.observed("settle", 0)
+		t.observed("settle", 0, 0)
 	}
 	t.putOff()
 	return lifecycle.Apply
@@ -229,13 +229,13 @@ func (t *Task) putOff() {
 	}
 }
 
-func (t *Task) observed(event string, d time.Duration) {
+func (t *Task) observed(event string, d, write time.Duration) {
 	if t.engine.Observe == nil {
 		return
 	}
 	t.engine.Observe(Observation{
 		Event: event, Profile: t.Intent.Profile, Kind: t.Intent.Kind, Ref: t.Intent.Ref, Status: t.state.Status, Code: t.code(),
-		Outcome: t.ev.Kind, Attempt: t.ev.Attempt, Duration: d,
+		Outcome: t.ev.Kind, Attempt: t.ev.Attempt, Duration: d, Write: write,
 	})
 }
 

@@ -81,7 +81,18 @@ type records struct {
 	enqueue map[string]string // by ref: the digest of its payload
 }
 
+// newRecords has every change of a delivery noted from now on.
 func newRecords(t *testing.T, driver, dsn, prefix string) *records {
+	t.Helper()
+	r := reopened(t, driver, dsn, prefix)
+	for _, statement := range r.triggers() {
+		r.exec(t, statement)
+	}
+	return r
+}
+
+// reopened reads a database whose changes are being noted.
+func reopened(t *testing.T, driver, dsn, prefix string) *records {
 	t.Helper()
 	db, err := sql.Open(driver, dsn)
 	if err != nil {
@@ -89,13 +100,7 @@ func newRecords(t *testing.T, driver, dsn, prefix string) *records {
 	}
 	t.Cleanup(func() { db.Close() })
 	db.SetMaxOpenConns(2)
-	r := &records{db: db, prefix: prefix, sqlite: driver == "sqlite", enqueue: map[string]string{}}
-	for _, statement := range r.triggers() {
-		if _, err := db.ExecContext(t.Context(), statement); err != nil {
-			t.Fatalf("%s: %v", statement, err)
-		}
-	}
-	return r
+	return &records{db: db, prefix: prefix, sqlite: driver == "sqlite", enqueue: map[string]string{}}
 }
 
 // triggers note every change of every delivery, and every removal.

@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -90,6 +91,8 @@ type database struct {
 	address
 	*store
 	*records
+
+	refused atomic.Int64 // commits of the program that enqueues which failed
 }
 
 // databases are the two kinds of database, each made afresh.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/consign-go/consign/internal/driver"
 	"github.com/consign-go/consign/internal/driver/memory"
+	"github.com/consign-go/consign/internal/effort"
 	"github.com/consign-go/consign/internal/lifecycle"
 )
 
@@ -304,7 +305,7 @@ func (n totals) add(a *arena) {
 // enough fails a test that has tried too little.
 func (n totals) enough(t *testing.T, histories int) {
 	t.Helper()
-	t.Logf("%d histories: %v", histories, n)
+	effort.Note(t, "%d histories: %v", histories, n)
 	for _, word := range []string{"claim held", "claim refused", "write held", "write refused", "read", "expire"} {
 		if n[word] < histories/2 {
 			t.Errorf("%q happened %d times in %d histories", word, n[word], histories)

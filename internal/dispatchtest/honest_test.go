@@ -7,6 +7,7 @@ import (
 	"go/parser"
 	"go/token"
 	"math/rand/v2"
+	"os/exec"
 	"strings"
 	"sync"
 	"testing"
@@ -19,8 +20,11 @@ import (
 // What judges is judged here: it shares nothing with what it judges, and reports
 // every deliberate mistake.
 
+// The auditor's files import nothing of this module, and compile without the other
+// files of this package: they use nothing that imports it either.
 func TestAuditorSharesNothingWithTheEngine(t *testing.T) {
-	for _, file := range []string{"auditor_test.go", "judge_test.go", "receiver_test.go"} {
+	files := []string{"auditor_test.go", "judge_test.go", "receiver_test.go"}
+	for _, file := range files {
 		f, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ImportsOnly)
 		if err != nil {
 			t.Fatal(err)
@@ -30,6 +34,9 @@ func TestAuditorSharesNothingWithTheEngine(t *testing.T) {
 				t.Errorf("%s imports %s", file, i.Path.Value)
 			}
 		}
+	}
+	if out, err := exec.CommandContext(t.Context(), "go", append([]string{"vet"}, files...)...).CombinedOutput(); err != nil {
+		t.Errorf("the auditor does not stand alone: %v\n%s", err, out)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/consign-go/consign/internal/dispatch"
+	"github.com/consign-go/consign/internal/effort"
 	"github.com/consign-go/consign/internal/lifecycle"
 	"github.com/consign-go/consign/internal/pgtest"
 )
@@ -71,6 +72,7 @@ func (d *database) pour(t *testing.T, kinds []kind) (stop func() int) {
 		for i := 0; ctx.Err() == nil; i++ {
 			rows := kinds[i%len(kinds)].rows(4)
 			for d.commit(context.Background(), rows) != nil {
+				d.refused.Add(1)
 				if rows[0].Profile == lifecycle.Work && d.known(name(rows[0].Ref)) {
 					break // work has no ref that a caller could repeat
 				}
@@ -129,7 +131,7 @@ func (d *database) allSettled(t *testing.T, c *crew, far *receiver, total int) {
 			repeated++
 		}
 	}
-	t.Logf("%d intents: %d delivered, %d unknown or stranded, %d sent more than once; %d calls failed, %d writes were fenced",
+	effort.Note(t, "%d intents: %d delivered, %d unknown or stranded, %d sent more than once; %d calls failed, %d writes were fenced",
 		total, succeeded, unknown, repeated, c.failed.Load(), c.fenced.Load())
 	if succeeded < total*9/10 {
 		t.Errorf("only %d of %d were delivered", succeeded, total)
@@ -139,13 +141,13 @@ func (d *database) allSettled(t *testing.T, c *crew, far *receiver, total int) {
 // more waits until the far side has acted on n more requests.
 func (f *receiver) more(t *testing.T, n int) {
 	t.Helper()
-	before := len(f.all())
-	until(t, fmt.Sprintf("%d more requests come", n), func() bool { return len(f.all()) >= before+n })
+	before := f.count()
+	until(t, fmt.Sprintf("%d more requests come", n), func() bool { return f.count() >= before+n })
 }
 
-// PostgreSQL is killed, and then stopped in order, while several engines deliver.
-// Nothing is lost, nothing that is not idempotent is sent twice, and all settle
-// once it is back.
+// PostgreSQL is killed, stopped at once and stopped in order, and one of its
+// backends is killed, in turn, while several engines deliver. Nothing is lost,
+// nothing that is not idempotent is sent twice, and all settle once it is back.
 func TestDatabaseRestartedUnderLoadLosesNothingAndRepeatsNothing(t *testing.T) {
 	d := migrated(t, databases[0].make(t))
 	far := newReceiver(t)
@@ -153,19 +155,26 @@ func TestDatabaseRestartedUnderLoadLosesNothingAndRepeatsNothing(t *testing.T) {
 	p := program{Address: d.address, Receiver: far.place(), Policy: steady, Kinds: grid(12*time.Second, 2*time.Second)}
 	c := d.hire(t, 3, p)
 	stop := d.pour(t, p.Kinds)
-	far.more(t, 40)
-	for i, mode := range []pgtest.Mode{pgtest.Kill, pgtest.Fast} {
+	far.more(t, 20)
+	cycles := effort.Of(5, 100)
+	for i := range cycles {
 		before := c.failed.Load()
-		pgtest.Restart(t, mode)
-		far.more(t, 40)
+		if mode := []pgtest.Mode{pgtest.Kill, pgtest.Immediate, "", pgtest.Fast}[i%4]; mode != "" {
+			pgtest.Restart(t, mode)
+		} else {
+			pgtest.KillBackend(t)
+			until(t, "engines have noticed", func() bool { return c.failed.Load() > before })
+		}
+		far.more(t, 20)
 		if c.failed.Load() == before {
-			t.Errorf("restart %d, %s: no engine has noticed", i, mode)
+			t.Errorf("cycle %d: no engine has noticed", i)
 		}
 	}
 	total := stop()
-	if total < 120 {
+	if total < 20*cycles {
 		t.Errorf("only %d intents were enqueued", total)
 	}
+	effort.Note(t, "%d times PostgreSQL was killed or stopped", cycles)
 	d.allSettled(t, c, far, total)
 }
 
@@ -210,5 +219,42 @@ func TestForeignWriteLockUnderLoadLosesNothingAndRepeatsNothing(t *testing.T) {
 		t.Errorf("the lock was held %d times", out.Locks)
 	}
 	far.more(t, 20)
+	d.allSettled(t, c, far, stop())
+}
+
+// The network to PostgreSQL refuses connections, and then swallows what is sent and
+// brings it later, when its sender has given up, while several engines deliver.
+// Nothing is lost, nothing that is not idempotent is sent twice, and all settle in
+// the end.
+func TestNetworkThatRefusesAndSwallowsLosesNothingAndRepeatsNothing(t *testing.T) {
+	t.Parallel()
+	d := migrated(t, databases[0].make(t))
+	through, proxy := d.behind(t)
+	far := newReceiver(t)
+	far.takes = 10 * time.Millisecond
+	p := program{Address: through, Receiver: far.place(), Policy: steady, Kinds: grid(12*time.Second, 2*time.Second)}
+	c := d.hire(t, 2, p)
+	stop := d.pour(t, p.Kinds)
+	late := 0
+	for range effort.Of(1, 20) {
+		far.more(t, 10)
+		proxy.Refuse(true)
+		proxy.Cut()
+		c.failedCalls(t, 5)
+		proxy.Refuse(false)
+		far.more(t, 10)
+		held := proxy.Hold()
+		c.failedCalls(t, 2)
+		n, err := held.Release(t.Context())
+		if err != nil {
+			t.Logf("what was late: %v", err) // the other end may have gone
+		}
+		late += n
+	}
+	if late == 0 {
+		t.Error("nothing came late")
+	}
+	far.more(t, 10)
+	effort.Note(t, "%d bytes came late", late)
 	d.allSettled(t, c, far, stop())
 }

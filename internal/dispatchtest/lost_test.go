@@ -67,16 +67,27 @@ func (d *database) behind(t *testing.T) (address, *fault.Proxy) {
 	if d.File != "" {
 		return d.address, nil
 	}
-	c, err := pgx.ParseConfig(d.URL)
+	return d.address.behind(t)
+}
+
+// place is the network and the address of the server.
+func (a address) place(t *testing.T) (network, at string) {
+	t.Helper()
+	c, err := pgx.ParseConfig(a.URL)
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := fault.NewProxy(pgconn.NetworkAddress(c.Host, c.Port))
+	return pgconn.NetworkAddress(c.Host, c.Port)
+}
+
+func (a address) behind(t *testing.T) (address, *fault.Proxy) {
+	t.Helper()
+	p, err := fault.NewProxy(a.place(t))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { p.Close() })
-	u, err := url.Parse(d.URL)
+	u, err := url.Parse(a.URL)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,7 +96,7 @@ func (d *database) behind(t *testing.T) (address, *fault.Proxy) {
 	q.Set("host", host)
 	q.Set("port", port)
 	u.RawQuery = q.Encode()
-	return address{URL: u.String(), Schema: d.Schema}, p
+	return address{URL: u.String(), Schema: a.Schema}, p
 }
 
 // The answer to each durable step of a delivery is lost, whether or not it was

@@ -54,7 +54,7 @@ func (p program) start(t *testing.T) *process {
 		t.Fatal(err)
 	}
 	c := &process{t: t, name: p.Name, cmd: exec.Command(self), out: &output{}}
-	c.cmd.Env = append(os.Environ(), programVariable+"="+string(raw), "GORACE=atexit_sleep_ms=0", "GOMAXPROCS=2")
+	c.cmd.Env = append(os.Environ(), programVariable+"="+string(raw), "GORACE=atexit_sleep_ms=0", "GOMAXPROCS=2", clockVariable+"="+p.Clock)
 	c.cmd.Stdout, c.cmd.Stderr = c.out, c.out
 	if c.stdin, err = c.cmd.StdinPipe(); err != nil {
 		t.Fatal(err)
@@ -73,6 +73,9 @@ func (p program) start(t *testing.T) *process {
 	})
 	return c
 }
+
+// said reports whether the process has said something by now.
+func (c *process) said(what string) bool { return strings.Contains(c.out.String(), what) }
 
 // died waits for the process's death and reports whether it was by SIGKILL. One
 // that does not die in time is killed, and has not died by itself.

@@ -38,6 +38,8 @@ type receiver struct {
 	refuse  map[string]int           // by key: how many requests are refused first
 	holding map[string]chan struct{} // by key: answers wait for this
 	takes   time.Duration            // an answer
+	forgets bool                     // keeps no log
+	busy    int                      // requests that were not answered yet
 }
 
 func newReceiver(t *testing.T) *receiver {
@@ -52,6 +54,8 @@ func (f *receiver) place() string { return strings.TrimPrefix(f.server.URL, "htt
 
 // ServeHTTP notes a request, acts on it unless it is told to refuse, and answers.
 func (f *receiver) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	f.work(1)
+	defer f.work(-1)
 	body, err := io.ReadAll(r.Body)
 	sum := sha256.Sum256(body)
 	a := arrival{
@@ -65,7 +69,9 @@ func (f *receiver) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if a.whole && !a.acted {
 		f.refuse[a.key]--
 	}
-	f.log = append(f.log, a)
+	if !f.forgets {
+		f.log = append(f.log, a)
+	}
 	hold, takes := f.holding[a.key], f.takes
 	f.mu.Unlock()
 	time.Sleep(takes)
@@ -75,6 +81,19 @@ func (f *receiver) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !a.acted {
 		w.WriteHeader(http.StatusServiceUnavailable)
 	}
+}
+
+func (f *receiver) work(change int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.busy += change
+}
+
+// underWay is how many requests were not answered yet.
+func (f *receiver) underWay() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.busy
 }
 
 // refuses has the first n requests under a key refused.
@@ -105,6 +124,13 @@ func (f *receiver) all() []arrival {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return slices.Clone(f.log)
+}
+
+// count is how many requests have come so far.
+func (f *receiver) count() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.log)
 }
 
 // acts is how often the far side acted on a key, and how much came under it.

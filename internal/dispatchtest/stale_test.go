@@ -3,11 +3,14 @@
 package dispatchtest
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/consign-go/consign/internal/effort"
 )
 
 // A worker process is stopped between its claim and its start, or between its
@@ -17,32 +20,40 @@ import (
 func TestStaleOwnerChangesNoByteAndItsEvidenceIsKeptOnce(t *testing.T) {
 	onBoth(t, func(t *testing.T, d *database) {
 		t.Parallel()
-		fences, writes := 0, 0
-		for _, point := range []string{atStarting, atActed} {
+		fences, writes, owners := 0, 0, 0
+		for round := range effort.Of(2, 40) {
+			point := []string{atStarting, atActed}[round%2]
 			kinds := grid(4*time.Second, time.Second)
 			kinds = slices.DeleteFunc(kinds, func(k kind) bool { return k.process() && point == atActed })
 			t.Run(point, func(t *testing.T) {
-				out := d.staleOwners(t, point, kinds)
+				out := d.staleOwners(t, point, round, kinds)
+				owners += staleEach * len(kinds)
 				fences += out.Fences
 				writes += out.Replayed
 			})
 		}
-		if fences < 4 || writes < 13 {
-			t.Errorf("%d fences seen, %d writes made once more: this has shown too little", fences, writes)
+		effort.Note(t, "%d stale owners; %d fences seen, %d writes made once more", owners, fences, writes)
+		if fences < owners/3 || writes < owners || owners < effort.Of(25, 500) {
+			t.Errorf("%d stale owners, %d fences seen, %d writes made once more: this has shown too little", owners, fences, writes)
 		}
 	})
 }
 
-// staleOwners lets one process stand still at a point with one delivery of each
+// staleEach is how many deliveries of each kind stand still at once.
+const staleEach = 3
+
+// staleOwners lets one process stand still at a point with some deliveries of each
 // kind, and another one go on with them.
-func (d *database) staleOwners(t *testing.T, point string, kinds []kind) told {
+func (d *database) staleOwners(t *testing.T, point string, round int, kinds []kind) told {
 	far := newReceiver(t)
 	p := program{Address: d.address, Name: "first", Receiver: far.place(), Policy: brief, Replay: true}
 	p.Trouble = trouble{Point: point, Refs: map[string]int{}, Sig: syscall.SIGSTOP}
 	for _, k := range kinds {
-		k = k.named(strings.ReplaceAll(k.Name, ",", "") + " " + point)
+		k = k.named(fmt.Sprint(strings.ReplaceAll(k.Name, ",", ""), " ", point, " ", round))
 		p.Kinds = append(p.Kinds, k)
-		p.Trouble.Refs[name(d.enqueue(t, k, 1)[0])] = 1
+		for _, ref := range d.enqueue(t, k, staleEach) {
+			p.Trouble.Refs[name(ref)] = 1
+		}
 	}
 	first := p.start(t)
 	first.stopped()

@@ -41,6 +41,8 @@ type program struct {
 	Replay   bool          // at the end, make every write that was ever made once more
 	Signals  bool          // end by a signal, as the documentation of consign's Serve advises
 	Deaf     bool          // send requests without heeding the effect's context
+	Clock    string        // how its wall clock is wrong, in a binary that can have it so
+	Narrow   int           // be unable to write to files until so many calls have failed
 	Lock     time.Duration // do not work at all: hold SQLite's write lock that long, again and again
 }
 
@@ -66,9 +68,11 @@ type trouble struct {
 
 // told is what a program tells at its orderly end.
 type told struct {
-	Fences   int // what the engine observed
-	Replayed int // writes made once more
-	Held     int // and accepted: none may be
+	Fences   int   // what the engine observed
+	Replayed int   // writes made once more
+	Held     int   // and accepted: none may be
+	Errors   int   // calls of the store that failed
+	Wall     int64 // its wall clock at its end, in milliseconds since 1970
 	Locks    int
 }
 
@@ -99,6 +103,7 @@ func playProgram(raw string) error {
 	if err != nil {
 		return err
 	}
+	answer.Wall = time.Now().UnixMilli()
 	return json.NewEncoder(os.Stdout).Encode(answer)
 }
 
@@ -114,12 +119,26 @@ func (p *program) play(ctx context.Context) (out told, err error) {
 	defer s.close()
 	w := &watched{Driver: s.Driver, trouble: p.Trouble, over: make(chan struct{})}
 	e := dispatch.New(p.config(w, func(o dispatch.Observation) {
-		if o.Event == "fence" {
-			w.mu.Lock()
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		switch o.Event {
+		case "fence":
 			out.Fences++
-			w.mu.Unlock()
+		case "error":
+			out.Errors++
 		}
 	}))
+	if p.Narrow > 0 {
+		ended := make(chan error, 1)
+		go func() {
+			ended <- narrow(ctx, func() bool {
+				w.mu.Lock()
+				defer w.mu.Unlock()
+				return out.Errors >= p.Narrow
+			})
+		}()
+		defer func() { err = errors.Join(err, <-ended) }()
+	}
 	if err := e.Serve(ctx); err != nil {
 		return out, err
 	}
@@ -138,6 +157,31 @@ func (p *program) play(ctx context.Context) (out told, err error) {
 		}
 	}
 	return out, nil
+}
+
+// toldWide is said once a program can write again.
+const toldWide = "wide again"
+
+// narrow keeps this process from writing behind the first page of any file, until
+// it is enough: a write then fails as one to a broken disk does, not as one to a
+// full one.
+func narrow(ctx context.Context, enough func() bool) error {
+	signal.Ignore(syscall.SIGXFSZ)
+	var was syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_FSIZE, &was); err != nil {
+		return err
+	}
+	less := was
+	less.Cur = 4096
+	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &less); err != nil {
+		return err
+	}
+	for !enough() && ctx.Err() == nil {
+		time.Sleep(5 * time.Millisecond)
+	}
+	err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &was)
+	fmt.Println(toldWide)
+	return err
 }
 
 // config is an engine of this program on a store.

@@ -128,7 +128,7 @@ type Bound[TX any] interface {
 	View(ctx context.Context, fn func(tx TX) error) error
 
 	// ViewIn runs fn inside an open transaction, with writes failing until fn
-	// returns.
+	// returns. Where fn ends the transaction it is ErrClosed.
 	ViewIn(ctx context.Context, tx TX, fn func(tx TX) error) error
 }
 

@@ -15,11 +15,13 @@ import (
 // network may deliver them. CutAnswer loses an answer that was given, and Cut
 // everything that is under way.
 type Proxy struct {
-	network, address string // of the server
-	listener         net.Listener
-	running          sync.WaitGroup
+	listener net.Listener
+	running  sync.WaitGroup
 
-	mu     sync.Mutex
+	mu               sync.Mutex
+	network, address string // of the server
+	refusing         bool
+
 	links  map[*link]bool
 	answer *Answer // to be cut; nil: none
 	closed bool
@@ -32,7 +34,7 @@ func NewProxy(network, address string) (*Proxy, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Proxy{network: network, address: address, listener: l, links: map[*link]bool{}}
+	p := &Proxy{listener: l, network: network, address: address, links: map[*link]bool{}}
 	p.running.Go(p.accept)
 	return p, nil
 }
@@ -60,6 +62,36 @@ func (p *Proxy) Cut() {
 	for l := range p.links {
 		l.cut()
 	}
+}
+
+// Lead has connections that are opened from now on lead to the server at another
+// address.
+func (p *Proxy) Lead(network, address string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.network, p.address = network, address
+}
+
+// Refuse has connections that are opened from now on ended at once, or no longer.
+func (p *Proxy) Refuse(refusing bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.refusing = refusing
+}
+
+// dial connects to the server, nil: the client gets no connection.
+func (p *Proxy) dial() net.Conn {
+	p.mu.Lock()
+	network, address, refusing := p.network, p.address, p.refusing
+	p.mu.Unlock()
+	if refusing {
+		return nil
+	}
+	server, err := net.Dial(network, address)
+	if err != nil {
+		return nil
+	}
+	return server
 }
 
 // Hold keeps back from now on what clients send on the connections that are open.
@@ -127,8 +159,8 @@ func (p *Proxy) accept() {
 		if err != nil {
 			return // closed
 		}
-		server, err := net.Dial(p.network, p.address)
-		if err != nil {
+		server := p.dial()
+		if server == nil {
 			client.Close()
 			continue
 		}

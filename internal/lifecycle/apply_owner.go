@@ -41,8 +41,8 @@ func settle(s *State, e *Event) Transition {
 	if s.Status == Succeeded && e.Kind == EvSucceeded && e.Attempt == s.Attempts {
 		return Transition{Answer: Unchanged, Code: s.Code}
 	}
-	if s.Status != Delivering || !s.InFlight || e.Attempt != s.AttemptNo() {
-		return fenced(s, e)
+	if s.Status != Delivering || !s.InFlight || e.Attempt != s.AttemptNo() || s.handDriven() {
+		return fenced(s, e) // what is driven by hand is marked by hand alone: its attempts have no start of their own
 	}
 	t := change(s)
 	t.Set.InFlight = false

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/consign-go/consign/internal/effort"
 	"github.com/consign-go/consign/internal/lifecycle"
 
 	"pgregory.net/rapid"
@@ -149,7 +150,7 @@ func expected(r *row) []lifecycle.EventKind {
 // decisions that are written late, writes that arrive after others, and answers
 // that are lost. Afterwards faults stop, and each history must come to its end.
 func TestRandomHistoriesKeepTheInvariants(t *testing.T) {
-	moreChecks(t, 6000)
+	moreChecks(t, effort.Of(6000, 1_000_000))
 	met := tally{statuses: map[lifecycle.Status]int{}, codes: map[lifecycle.Code]int{}, applied: map[lifecycle.EventKind]int{}}
 	rapid.Check(t, func(t *rapid.T) {
 		w := drawWorld(t)
@@ -187,6 +188,7 @@ func TestRandomHistoriesKeepTheInvariants(t *testing.T) {
 			}
 		}
 	})
+	effort.Note(t, "%d events, %d fenced, %d overtaken", met.edges, met.fenced, met.overtaken)
 	t.Logf("%d events, %d fenced, %d overtaken\nstatuses %v\ncodes %v\nevents %v",
 		met.edges, met.fenced, met.overtaken, met.statuses, met.codes, met.applied)
 	if testing.Short() {

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/consign-go/consign/internal/effort"
 	"github.com/consign-go/consign/internal/lifecycle"
 )
 
@@ -82,7 +83,7 @@ func TestEveryHistoryOfTwoOwnersKeepsTheInvariants(t *testing.T) {
 			if err := s.walk(c.first()); err != nil {
 				t.Fatal(err)
 			}
-			t.Logf("%d states, %d events, %d fenced, %d overtaken", len(s.nodes), s.edges, s.fenced, s.overtaken)
+			effort.Note(t, "%d states, %d events, %d fenced, %d overtaken", len(s.nodes), s.edges, s.fenced, s.overtaken)
 			t.Logf("statuses %v, codes %v", s.statuses, s.codes)
 			if s.upTo == 0 && (len(s.nodes) < 1000 || s.fenced < 1000 || s.overtaken < 100) {
 				t.Error("the search did too little")
@@ -220,7 +221,7 @@ func (s *search) walk(first world) error {
 }
 
 func repeats(k lifecycle.EventKind) bool {
-	return k == lifecycle.EvHandAttempt || k == lifecycle.EvStart
+	return k == lifecycle.EvHandAttempt
 }
 
 func (s *search) visit(w *world, parent int32, by step) int32 {

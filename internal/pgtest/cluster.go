@@ -37,6 +37,9 @@ type launch struct {
 	programs func() (programs, error)
 	tcp      bool
 	settings map[string]string
+	base     string   // where its directory is made; empty: where temporary files are
+	env      []string // of the server's processes
+	follows  string   // the server to replicate; empty: none
 }
 
 // cluster is the parent's end of a running server.
@@ -63,7 +66,10 @@ func start(l launch) (*cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	base := owner.baseDir(os.TempDir())
+	base := l.base
+	if base == "" {
+		base = owner.baseDir(os.TempDir())
+	}
 	if err := sweep(base, owner); err != nil {
 		return nil, fmt.Errorf("remove what dead runs left: %w", err)
 	}
@@ -94,7 +100,7 @@ func (c *cluster) start(p programs, owner account, base string) error {
 	c.dir = dir
 	raw, err := json.Marshal(spec{
 		Dir: dir, Initdb: p.initdb, Postgres: p.postgres, Account: owner,
-		Password: c.password, Settings: c.configuration(),
+		Password: c.password, Settings: c.configuration(), Env: c.launch.env, Follows: c.launch.follows,
 	})
 	if err == nil {
 		err = c.startSupervisor(string(raw), lock)
@@ -151,7 +157,12 @@ func (c *cluster) restart(mode Mode) error {
 	default:
 		return fmt.Errorf("unknown mode %q; want fast, immediate or kill", mode)
 	}
-	if _, err := fmt.Fprintln(c.commands, mode); err != nil {
+	return c.command(string(mode))
+}
+
+// command has the supervisor do something and waits until it is done.
+func (c *cluster) command(line string) error {
+	if _, err := fmt.Fprintln(c.commands, line); err != nil {
 		return fmt.Errorf("the supervisor is gone: %w", err)
 	}
 	return c.await()

@@ -37,11 +37,13 @@ type spec struct {
 	Account          account
 	Password         string
 	Settings         string
+	Env              []string // of the server's processes, beside what they inherit
+	Follows          string   // connection string of the server to replicate; empty: none
 }
 
 // answer is one line from the supervisor.
 type answer struct {
-	PID   int    `json:",omitempty"` // the postmaster accepts connections
+	PID   int    `json:",omitempty"` // the postmaster accepts connections; 0: stopped
 	Error string `json:",omitempty"`
 }
 
@@ -79,9 +81,25 @@ func supervise(raw string) (code int) {
 	}()
 	s.report(answers, s.create())
 	for lines := bufio.NewScanner(commands); lines.Scan(); {
-		s.report(answers, s.restart(Mode(lines.Text())))
+		s.report(answers, s.obey(lines.Text()))
 	}
 	return 0
+}
+
+// The commands beside the name of a mode, which restarts.
+const (
+	stopCommand  = "stop " // and a mode
+	startCommand = "start"
+)
+
+func (s *supervisor) obey(command string) error {
+	if mode, ok := strings.CutPrefix(command, stopCommand); ok {
+		return s.stop(Mode(mode))
+	}
+	if command == startCommand {
+		return s.startAgain()
+	}
+	return s.restart(Mode(command))
 }
 
 // report tells the parent how a command ended. A parent that is gone is not an
@@ -90,7 +108,7 @@ func (s *supervisor) report(to *json.Encoder, err error) {
 	a := answer{}
 	if err != nil {
 		a.Error = err.Error() + logTail(s.Dir)
-	} else {
+	} else if s.postmaster != nil {
 		a.PID = s.postmaster.Process.Pid
 	}
 	if err := to.Encode(a); err != nil {
@@ -100,6 +118,36 @@ func (s *supervisor) report(to *json.Encoder, err error) {
 
 // create makes the data directory and starts the server.
 func (s *supervisor) create() error {
+	build := s.initdb
+	if s.Follows != "" {
+		build = s.copy
+	}
+	if err := build(); err != nil {
+		return err
+	}
+	conf, err := os.OpenFile(filepath.Join(s.Dir, dataDir, "postgresql.conf"), os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	_, err = io.WriteString(conf, s.Settings)
+	if err := errors.Join(err, conf.Close()); err != nil {
+		return err
+	}
+	return s.start()
+}
+
+// copy makes the data directory of a standby of another server.
+func (s *supervisor) copy() error {
+	backup := s.command(filepath.Join(filepath.Dir(s.Initdb), "pg_basebackup"), "-D", filepath.Join(s.Dir, dataDir), "-d", s.Follows,
+		"--write-recovery-conf", "--checkpoint=fast", "--no-sync")
+	if err := backup.Run(); err != nil {
+		return fmt.Errorf("pg_basebackup: %w", err)
+	}
+	return nil
+}
+
+// initdb makes a new data directory.
+func (s *supervisor) initdb() error {
 	secret := filepath.Join(s.Dir, "password")
 	if err := os.WriteFile(secret, []byte(s.Password+"\n"), 0o600); err != nil {
 		return err
@@ -113,15 +161,7 @@ func (s *supervisor) create() error {
 	if err := initdb.Run(); err != nil {
 		return fmt.Errorf("initdb: %w", err)
 	}
-	conf, err := os.OpenFile(filepath.Join(data, "postgresql.conf"), os.O_APPEND|os.O_WRONLY, 0)
-	if err != nil {
-		return err
-	}
-	_, err = io.WriteString(conf, s.Settings)
-	if err := errors.Join(err, conf.Close(), os.Remove(secret)); err != nil {
-		return err
-	}
-	return s.start()
+	return os.Remove(secret)
 }
 
 // command is a server program, run as the server's account, that dies with
@@ -129,7 +169,7 @@ func (s *supervisor) create() error {
 func (s *supervisor) command(program string, args ...string) *exec.Cmd {
 	cmd := exec.Command(program, args...)
 	cmd.Dir = s.Dir // the account may not enter the current directory
-	cmd.Env = serverEnv(os.Environ())
+	cmd.Env = append(serverEnv(os.Environ()), s.Env...)
 	cmd.Stdout, cmd.Stderr = s.log, s.log
 	cmd.SysProcAttr = s.Account.attributes()
 	dieWithParent(cmd.SysProcAttr)
@@ -156,7 +196,7 @@ func (s *supervisor) start() error {
 		case <-deadline:
 			return fmt.Errorf("the server did not start in %v", startWait)
 		case <-tick.C:
-			if pid, status := readPIDFile(s.Dir); pid == cmd.Process.Pid && status == "ready" {
+			if pid, status := readPIDFile(s.Dir); pid == cmd.Process.Pid && (status == "ready" || status == "standby") {
 				return nil
 			}
 		}
@@ -168,9 +208,23 @@ func (s *supervisor) restart(mode Mode) error {
 	if err := s.stop(mode); err != nil {
 		return err
 	}
+	if mode == Kill {
+		return s.startAgain()
+	}
+	return s.start()
+}
+
+// startAgain starts a server that may not have ended in good order: what is left
+// of it may hold its shared memory for a while.
+func (s *supervisor) startAgain() error {
+	if s.postmaster != nil { // it has ended by itself, or it is to
+		if err := s.stop(Fast); err != nil {
+			return err
+		}
+	}
 	for began := time.Now(); ; time.Sleep(100 * time.Millisecond) {
 		err := s.start()
-		if err == nil || mode != Kill || time.Since(began) > retryFor {
+		if err == nil || time.Since(began) > retryFor {
 			return err
 		}
 	}

@@ -20,6 +20,19 @@ var allowedModules = map[string]string{
 	"pgregory.net/rapid":      "random operation histories that shrink, in tests",
 	"go.uber.org/goleak":      "tests that start goroutines show that these end",
 
+	"github.com/spf13/cobra":          "the command tree: flags, help, completion for four shells",
+	"github.com/spf13/pflag":          "the flags of that tree",
+	"github.com/pelletier/go-toml/v2": "the daemon's configuration; it tells lines",
+
+	"github.com/prometheus/client_golang":                             "the daemon's metrics",
+	"go.opentelemetry.io/otel":                                        "the daemon's traces",
+	"go.opentelemetry.io/otel/sdk":                                    "the daemon's traces",
+	"go.opentelemetry.io/otel/trace":                                  "the daemon's traces",
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp": "the daemon's traces go out over OTLP",
+	"go.opentelemetry.io/proto/otlp":                                  "tests read what the daemon exported",
+	"google.golang.org/protobuf":                                      "tests read what the daemon exported",
+	"github.com/rogpeppe/go-internal":                                 "testscript: tests of the command as a person types it",
+
 	"github.com/anishathalye/porcupine": "tests judge concurrent histories for linearizability",
 }
 

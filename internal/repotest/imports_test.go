@@ -18,9 +18,15 @@ import (
 var mustSee = []string{
 	".",
 	"./approval",
+	"./cli",
 	"./cmd/consign",
+	"./cmd/consign/internal/config",
+	"./cmd/consign/internal/daemon",
+	"./cmd/consign/internal/metrics",
+	"./cmd/consign/internal/tracing",
 	"./console",
 	"./consigntest",
+	"./examples/supportdesk",
 	"./internal/canon",
 	"./internal/driver",
 	"./internal/driver/drivertest",
@@ -125,8 +131,23 @@ var rules = []rule{
 		of:  []string{"./internal/pgtest"}, allow: []string{"std", "github.com/jackc/pgx/v5/..."},
 	},
 	{
+		why: "an example uses the public API only, and its user opens the database",
+		of:  []string{"./examples/supportdesk"}, allow: []string{"std", ".", "./approval", "./webhook"},
+	},
+	{
 		why: "console and command use the public API only",
 		of:  []string{"./console/...", "./cli/..."}, deny: []string{"./internal/..."},
+	},
+	{
+		why: "mounting the commands brings neither a database nor metrics, traces or configuration into a program",
+		of:  []string{"./cli/..."}, deep: true,
+		allow: []string{"std", "./...", "github.com/spf13/cobra/...", "github.com/spf13/pflag/...", "github.com/inconshreveable/mousetrap/..."},
+		deny:  []string{"./postgres/...", "./sqlite/...", "./cmd/..."},
+	},
+	{
+		why: "metrics, traces and configuration are the daemon's",
+		of:  []string{"./..."}, except: []string{"./cmd/consign/..."},
+		deny: []string{"github.com/prometheus/...", "go.opentelemetry.io/...", "google.golang.org/...", "github.com/pelletier/..."},
 	},
 	{
 		why: "the engine knows the storage contract, not the API above it or a store below it",
@@ -275,6 +296,12 @@ func TestImportRulesFindWhatIsForbidden(t *testing.T) {
 		{"console", own("operator"), false, 0},
 		{"console", own("internal/driver"), false, 1},
 		{"cli/more", own("internal/dispatch"), false, 1},
+		{"cli", "github.com/spf13/cobra", true, 0},
+		{"cli", "github.com/jackc/pgx/v5", true, 1},
+		{"cli", own("sqlite"), true, 1},
+		{"cli", "github.com/prometheus/client_golang/prometheus", true, 1},
+		{"webhook/more", "go.opentelemetry.io/otel", false, 1},
+		{"cmd/consign/internal/metrics", "github.com/prometheus/client_golang/prometheus", false, 0},
 		{"internal/dispatch", own(""), true, 1},
 		{"internal/audit", own("internal/lifecycle"), true, 1},
 	} {

@@ -15,5 +15,9 @@
 // ever missing, never too short. On a pointer they are about what it points to.
 // Structs inside structs, lists and maps are checked by their own tags.
 //
+// A type of which json.Unmarshal cannot read back what is written is refused: one
+// with an interface that has methods, or a struct embedded by a pointer whose
+// name is not exported.
+//
 // Faults name members as package canon does and never quote a value.
 package rules

@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"slices"
 	"strconv"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/consign-go/consign/internal/canon"
@@ -58,6 +59,10 @@ func (c *compiler) node(t reflect.Type, path string) *node {
 	n := new(node)
 	c.nodes[t] = n
 	switch t.Kind() {
+	case reflect.Interface:
+		if t.NumMethod() > 0 {
+			c.faults = append(c.faults, canon.Fault{Path: path, Rule: "cannot be read back: an interface with methods does not say as what"})
+		}
 	case reflect.Pointer:
 		n.elem = c.node(t.Elem(), path)
 	case reflect.Slice, reflect.Array:
@@ -65,9 +70,13 @@ func (c *compiler) node(t reflect.Type, path string) *node {
 	case reflect.Map:
 		n.elem = c.node(t.Elem(), path+"{}")
 	case reflect.Struct:
+		c.unwritten(t, path, map[reflect.Type]bool{})
 		for _, f := range canon.Fields(t) {
 			at := join(path, f.Name)
 			r, wrong := parse(&f)
+			if fault := unreadable(t, &f); fault != "" {
+				wrong = append(wrong, fault)
+			}
 			for _, w := range wrong {
 				c.faults = append(c.faults, canon.Fault{Path: at, Rule: w})
 			}
@@ -75,6 +84,48 @@ func (c *compiler) node(t reflect.Type, path string) *node {
 		}
 	}
 	return n
+}
+
+// unwritten refuses rules of fields that are not written: they would never be looked
+// at. What an embedded struct holds is written as its own fields.
+func (c *compiler) unwritten(t reflect.Type, path string, seen map[reflect.Type]bool) {
+	if seen[t] {
+		return
+	}
+	seen[t] = true
+	for f := range t.Fields() {
+		_, ruled := f.Tag.Lookup(Tag)
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		inner := f.Type
+		if inner.Kind() == reflect.Pointer {
+			inner = inner.Elem()
+		}
+		embeds := f.Anonymous && inner.Kind() == reflect.Struct
+		written := f.IsExported() || embeds
+		switch {
+		case ruled && (!written || f.Tag.Get("json") == "-"):
+			c.faults = append(c.faults, canon.Fault{Path: join(path, f.Name), Rule: "has rules and is not written, so they would never be checked"})
+		case ruled && embeds && name == "":
+			c.faults = append(c.faults, canon.Fault{Path: join(path, f.Name), Rule: "has rules, which belong to the fields that it embeds"})
+		case embeds && name == "":
+			c.unwritten(inner, path, seen)
+		}
+	}
+}
+
+// unreadable says why encoding/json cannot read back what is written of a field;
+// empty: it can.
+func unreadable(t reflect.Type, f *canon.Field) string {
+	for _, i := range f.Struct.Index {
+		step := t.Field(i)
+		if t = step.Type; t.Kind() != reflect.Pointer {
+			continue
+		}
+		if t = t.Elem(); step.Anonymous && !step.IsExported() {
+			return "cannot be read back: it is embedded by a pointer to a type whose name is not exported"
+		}
+	}
+	return ""
 }
 
 // settle marks the nodes in which nothing is ever checked: all, until something
@@ -182,22 +233,28 @@ func (w *walk) member(v reflect.Value, m *member, path string, depth int) {
 	w.value(inner, m.node, path, depth+1)
 }
 
-// null reports whether v is written as null.
+// null reports whether v is written as null: itself, or what it points to or holds.
+// A cyclic value ends with the depth that no canonical form has either.
 func null(v reflect.Value) bool {
-	if raw, ok := v.Interface().(json.RawMessage); ok {
-		return string(bytes.TrimSpace(raw)) == "null"
-	}
-	for nilable(v.Type()) {
+	for range canon.MaxDepth {
+		if !nilable(v.Type()) {
+			return false
+		}
 		if v.IsNil() {
 			return true
 		}
-		if v.Kind() != reflect.Pointer {
+		switch {
+		case v.Type() == rawType:
+			return string(bytes.TrimSpace(v.Bytes())) == "null"
+		case v.Kind() != reflect.Pointer && v.Kind() != reflect.Interface:
 			return false
 		}
 		v = v.Elem()
 	}
 	return false
 }
+
+var rawType = reflect.TypeFor[json.RawMessage]()
 
 // broken returns how a value that is there breaks the rule; empty: it does not.
 func (r *rule) broken(v reflect.Value, k kind) string {

@@ -162,6 +162,102 @@ func TestTypesWithoutRulesCostNothing(t *testing.T) {
 	}
 }
 
+// Null is null, however it comes to be written.
+func TestEveryNullIsFound(t *testing.T) {
+	type nulls struct {
+		Raw   json.RawMessage  `json:"raw"`
+		Far   *json.RawMessage `json:"far"`
+		Any   any              `json:"any"`
+		Deep  any              `json:"deep"`
+		Inner any              `json:"inner"`
+	}
+	s, err := rules.Compile(reflect.TypeFor[nulls]())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var none *int
+	in := nulls{Far: ptr(json.RawMessage("null ")), Any: none, Deep: &none, Inner: json.RawMessage(nil)}
+	if form, err := canon.Object(in, canon.Limits{}); err != nil || strings.Count(string(form), "null") != 5 {
+		t.Fatalf("%s, %v", form, err)
+	}
+	if got := s.Check(&in); len(got) != 5 {
+		t.Errorf("%d of 5 nulls were found: %v", len(got), got)
+	}
+}
+
+type shared struct {
+	Code string `json:"code" consign:"required"`
+}
+
+type secretive struct {
+	*secretive        // itself, as a type may
+	inside     string `consign:"required"`
+}
+
+// An embedded struct that has a name in its tag is a member like any other.
+func TestEmbeddedUnderANameIsChecked(t *testing.T) {
+	type outer struct {
+		shared `json:"shared"`
+		Note   string `json:"note" consign:"maxlen=3"`
+	}
+	s, err := rules.Compile(reflect.TypeFor[outer]())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := s.Check(&outer{Note: "abc"}); len(got) != 1 || got[0].String() != "shared.code: is required" {
+		t.Errorf("got %v", got)
+	}
+	if got := s.Check(&outer{shared: shared{"x"}}); got != nil {
+		t.Errorf("got %v", got)
+	}
+}
+
+// Rules that would never be looked at are refused: their author counts on them.
+func TestRulesOfWhatIsNotWrittenAreRefused(t *testing.T) {
+	type bad struct {
+		shared  `consign:"required"`
+		private string `consign:"required"`
+		Hidden  string `json:"-" consign:"maxlen=3"`
+		Dash    string `json:"-," consign:"maxlen=3"`
+		secretive
+	}
+	_, err := rules.Compile(reflect.TypeFor[bad]())
+	var c *canon.Error
+	if !errors.As(err, &c) || len(c.Faults) != 4 {
+		t.Fatalf("got %v, want four faults", err)
+	}
+	for i, want := range []string{"shared: has rules, which belong", "private: has rules and is not written", "Hidden: has rules and is not written", "inside: has rules and is not written"} {
+		if !strings.HasPrefix(c.Faults[i].String(), want) {
+			t.Errorf("fault %d is %s, want %s", i, c.Faults[i], want)
+		}
+	}
+}
+
+// What json.Unmarshal can never read back is found before it is stored.
+func TestTypesThatCannotBeReadBackAreRefused(t *testing.T) {
+	type inner struct {
+		*shared
+	}
+	type bad struct {
+		*shared `json:"shared"`
+		List    []inner                 `json:"list"`
+		Shape   interface{ Area() int } `json:"shape"`
+		Map     map[string]error        `json:"map"`
+	}
+	_, err := rules.Compile(reflect.TypeFor[bad]())
+	if err == nil {
+		t.Fatal("accepted")
+	}
+	for _, want := range []string{
+		"shared: cannot be read back: it is embedded", "list[].code: cannot be read back: it is embedded",
+		"shape: cannot be read back: an interface", "map{}: cannot be read back: an interface",
+	} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("%q is not among %v", want, err)
+		}
+	}
+}
+
 // A cyclic value ends; that it has no canonical form is found where it is written.
 func TestCyclicValuesEnd(t *testing.T) {
 	in := good()

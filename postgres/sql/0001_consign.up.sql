@@ -324,3 +324,271 @@ SELECT d.ref,
        d.code, d.uncertain, d.attempts, d.generation, d.due_at, d.lease_until, d.created_at, d.updated_at,
        d.deadline, d.program, d.last_error, d.erased_at
 FROM {s}delivery d LEFT JOIN {s}intent i ON i.ref = d.ref;
+
+-- Enqueue from any language: the contract is in docs/sql.md, and everything below
+-- serves it. The functions are in PL/pgSQL because nothing else is in every
+-- database. What enqueue_message calls runs under its settings and has none itself.
+
+-- One number of a JSON text as RFC 8785 section 3.2.2.3 spells it: a double by the
+-- rules of ECMAScript. Integers are compared by their digits, as a detour through a
+-- double would round what has to be refused.
+CREATE FUNCTION {s}canonical_number(token text) RETURNS text LANGUAGE plpgsql IMMUTABLE AS $$
+DECLARE
+    part   text[];
+    sign   text;
+    digits text;
+    point  bigint; -- the magnitude is 0.digits * 10^point
+    zeros  bigint;
+    f      double precision;
+    shorter text;
+BEGIN
+    IF token ~ '^-?[0-9]+$' THEN
+        digits := ltrim(token, '-');
+        IF length(digits) > 16 OR digits::bigint > 9007199254740991 THEN
+            RAISE EXCEPTION 'has an integer larger than 2^53-1 in magnitude: send it as a string' USING ERRCODE = '22023';
+        END IF;
+        RETURN CASE digits WHEN '0' THEN '0' ELSE token END;
+    END IF;
+
+    part := regexp_match(token, '^(-?)([0-9]+)(?:\.([0-9]+))?(?:[eE]([+-]?)0*([0-9]*))?$');
+    sign := part[1];
+    digits := ltrim(part[2] || COALESCE(part[3], ''), '0');
+    zeros := length(part[2]) + length(COALESCE(part[3], '')) - length(digits);
+    point := length(part[2]) - zeros
+             + CASE part[4] WHEN '-' THEN -1 ELSE 1 END * left('0' || COALESCE(part[5], ''), 12)::bigint;
+    digits := rtrim(digits, '0');
+    IF digits = '' OR point < -330 THEN
+        RETURN '0';
+    ELSIF point > 310 THEN
+        RAISE EXCEPTION 'has a number that is not finite' USING ERRCODE = '22023';
+    END IF;
+    -- No double and no middle of two has more than 767 digits, so what follows 800
+    -- matters only by being there.
+    digits := left(digits, 800) || CASE WHEN length(digits) > 800 THEN '1' ELSE '' END;
+    BEGIN
+        f := ('0.' || digits || 'e' || point)::double precision;
+    EXCEPTION WHEN numeric_value_out_of_range THEN
+        IF point < 0 THEN
+            RETURN '0'; -- PostgreSQL's name for what is too small, too
+        END IF;
+        RAISE EXCEPTION 'has a number that is not finite' USING ERRCODE = '22023';
+    END;
+
+    part := regexp_match(f::text, '^([0-9]+)(?:\.([0-9]+))?(?:e([+-][0-9]+))?$');
+    digits := ltrim(part[1] || COALESCE(part[2], ''), '0');
+    zeros := length(part[1]) + length(COALESCE(part[2], '')) - length(digits);
+    point := length(part[1]) - zeros + COALESCE(part[3], '0')::bigint;
+    digits := rtrim(digits, '0');
+
+    -- PostgreSQL spells a double by digits from within the interval that reads back
+    -- as it. ECMAScript takes the ends of the interval too, as a reader rounds them
+    -- to even: 1e23 is one. Only large whole numbers are ever that short.
+    IF length(digits) > 15 AND point BETWEEN 22 AND 42 THEN
+        SELECT c.spelled INTO shorter
+        FROM generate_series(15, length(digits) - 1) AS n
+        CROSS JOIN LATERAL (VALUES (left(digits, n)::numeric), (left(digits, n)::numeric + 1)) AS v (front)
+        CROSS JOIN LATERAL (SELECT v.front || repeat('0', point::integer - n)) AS c (spelled)
+        WHERE c.spelled::double precision = f
+        ORDER BY n, abs(c.spelled::numeric - rpad(digits, point::integer, '0')::numeric)
+        LIMIT 1;
+        IF FOUND THEN
+            point := length(shorter);
+            digits := rtrim(shorter, '0');
+        END IF;
+    END IF;
+
+    zeros := point - length(digits);
+    IF zeros >= 0 AND point <= 21 THEN
+        IF f > 9007199254740991 THEN
+            RAISE EXCEPTION 'has an integer larger than 2^53-1 in magnitude: send it as a string' USING ERRCODE = '22023';
+        END IF;
+        RETURN sign || digits || repeat('0', zeros::integer);
+    ELSIF point BETWEEN 1 AND 21 THEN
+        RETURN sign || left(digits, point::integer) || '.' || substr(digits, point::integer + 1);
+    ELSIF point BETWEEN -5 AND 0 THEN
+        RETURN sign || '0.' || repeat('0', -point::integer) || digits;
+    END IF;
+    RETURN sign || left(digits, 1) || CASE WHEN length(digits) > 1 THEN '.' || substr(digits, 2) ELSE '' END
+           || CASE WHEN point > 0 THEN 'e+' ELSE 'e-' END || abs(point - 1);
+END
+$$;
+
+-- A JSON value in the canonical form of RFC 8785. The type json, unlike jsonb, keeps
+-- what was written: equal names, digits of numbers. Members are put in order by the
+-- UTF-16 form of their names: that is the order of the bytes in UTF-8, if those that
+-- begin U+E000 to U+FFFF (238, 239) come behind those of the planes above (240 to 244).
+CREATE FUNCTION {s}canonical_json(value json, depth integer) RETURNS text LANGUAGE plpgsql IMMUTABLE AS $$
+DECLARE
+    form  text;
+    twice boolean;
+BEGIN
+    CASE json_typeof(value)
+    WHEN 'object', 'array' THEN
+        IF depth > 8 THEN
+            RAISE EXCEPTION 'is nested deeper than 8 levels' USING ERRCODE = '22023';
+        END IF;
+    WHEN 'string' THEN
+        RETURN to_json(value #>> '{}')::text;
+    WHEN 'number' THEN
+        RETURN {s}canonical_number(value::text);
+    ELSE
+        RETURN value::text;
+    END CASE;
+    IF json_typeof(value) = 'array' THEN
+        SELECT '[' || COALESCE(string_agg({s}canonical_json(e.value, depth + 1), ',' ORDER BY e.place), '') || ']'
+        INTO form
+        FROM json_array_elements(value) WITH ORDINALITY AS e (value, place);
+        RETURN form;
+    END IF;
+    SELECT '{' || COALESCE(string_agg(to_json(m.key)::text || ':' || {s}canonical_json(m.value, depth + 1), ',' ORDER BY
+               convert_to(translate(convert_from(convert_to(m.key, 'UTF8'), 'LATIN1'), chr(238) || chr(239), chr(245) || chr(246)), 'LATIN1')
+           ), '') || '}',
+           count(*) > count(DISTINCT m.key COLLATE "C")
+    INTO form, twice
+    FROM json_each(value) AS m (key, value);
+    IF twice THEN
+        RAISE EXCEPTION 'has two members of one name' USING ERRCODE = '22023';
+    END IF;
+    RETURN form;
+END
+$$;
+
+-- Writes one message in the caller's transaction, as the Go call Enqueue does for a
+-- channel that its program does not know: the contract of the channel is copied by
+-- the program that claims it first. The first argument is the version of this
+-- function's own contract.
+--
+-- It runs with its owner's rights, so that an application needs no right to any
+-- table: EXECUTE on it and USAGE of the schema are all. Hence nothing is found by
+-- the caller's search_path. The other settings are for how these functions are read,
+-- for how doubles are spelled, and for looking up a repeated id by its key whatever
+-- the statistics say.
+CREATE FUNCTION {s}enqueue_message(
+    contract   integer,
+    channel    text,
+    payload    json,
+    recipient  text DEFAULT '',
+    id         uuid DEFAULT NULL,
+    task       text DEFAULT NULL,
+    task_index integer DEFAULT 0,
+    subject    text DEFAULT NULL,
+    not_before timestamptz DEFAULT NULL
+) RETURNS uuid
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET standard_conforming_strings = on
+SET extra_float_digits = 1
+SET enable_seqscan = off
+AS $$
+DECLARE
+    -- In the collation of the tables, whatever the caller's texts are in.
+    its_channel   text COLLATE "C" := COALESCE(channel, '');
+    its_recipient text COLLATE "C" := COALESCE(recipient, '');
+    its_task      text COLLATE "C" := NULLIF(task, '');
+    its_subject   text COLLATE "C" := NULLIF(subject, '');
+    its_index     integer := COALESCE(task_index, 0);
+    its_payload   text COLLATE "C";
+    its_ref       uuid := id;
+    at            timestamptz := clock_timestamp();
+    faults        text[] := '{}';
+    field         record;
+BEGIN
+    IF contract IS DISTINCT FROM 1 THEN
+        RAISE EXCEPTION 'consign: enqueue: contract % is not known here, 1 is', COALESCE(contract::text, 'null')
+            USING ERRCODE = 'invalid_parameter_value';
+    ELSIF getdatabaseencoding() <> 'UTF8' THEN
+        RAISE EXCEPTION 'consign: enqueue: the database is in %, it must be in UTF8', getdatabaseencoding()
+            USING ERRCODE = 'feature_not_supported';
+    END IF;
+
+    IF octet_length(its_channel) NOT BETWEEN 1 AND 128 THEN
+        faults := faults || format('channel %s bytes, limit 1 to 128', octet_length(its_channel));
+    ELSIF its_channel ~ '[^ -~]' THEN
+        faults := faults || 'channel is not printable ASCII'::text;
+    END IF;
+    FOR field IN
+        VALUES ('recipient', its_recipient, 2048), ('task', its_task, 128), ('subject', its_subject, 128)
+    LOOP
+        IF octet_length(field.column2) > field.column3 THEN
+            faults := faults || format('%s %s bytes, limit 0 to %s', field.column1, octet_length(field.column2), field.column3);
+        ELSIF field.column2 ~ '[\u0001-\u001f\u007f-\u009f]' THEN
+            faults := faults || format('%s contains a control character', field.column1);
+        END IF;
+    END LOOP;
+    IF its_index < 0 THEN
+        faults := faults || format('task_index %s, limit 0 to 2147483647', its_index);
+    END IF;
+    IF its_ref = '00000000-0000-0000-0000-000000000000' THEN
+        faults := faults || 'id is the zero UUID, which names nothing'::text;
+    END IF;
+    IF NOT (isfinite(not_before) AND date_part('year', not_before AT TIME ZONE 'UTC') BETWEEN 1970 AND 9999) THEN
+        faults := faults || 'not_before year, limit 1970 to 9999'::text;
+    END IF;
+    BEGIN
+        its_payload := {s}canonical_json(payload, 1);
+        IF COALESCE(left(its_payload, 1), '') <> '{' THEN
+            faults := faults || 'payload must be an object'::text;
+        ELSIF octet_length(its_payload) > 16384 THEN
+            faults := faults || 'payload canonical form larger than 16384 bytes'::text;
+        END IF;
+    EXCEPTION -- PostgreSQL's own messages quote what they are about
+        WHEN invalid_parameter_value THEN
+            faults := faults || ('payload ' || SQLERRM);
+        WHEN untranslatable_character THEN
+            faults := faults || 'payload contains U+0000'::text;
+        WHEN invalid_text_representation THEN
+            faults := faults || 'payload contains a lone surrogate'::text;
+    END;
+    IF cardinality(faults) > 0 THEN
+        RAISE EXCEPTION 'consign: enqueue: %', array_to_string(faults, '; ') USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+
+    IF its_ref IS NULL THEN -- UUIDv7: a random one with 48 bits of milliseconds and the other version
+        its_ref := encode(set_bit(set_bit(overlay(uuid_send(gen_random_uuid())
+            PLACING substring(int8send(floor(date_part('epoch', at) * 1000)::bigint) FROM 3) FROM 1), 52, 1), 53, 1), 'hex')::uuid;
+    END IF;
+    -- The delivery goes first: it is what is left of an erased intent. One that
+    -- another transaction is writing is waited for.
+    INSERT INTO {s}delivery (ref, created_at, profile, retry, route, gate_task, gate_index, due_at, updated_at)
+    VALUES (its_ref, at, 2, 0, 'm:' || its_channel, its_task, CASE WHEN its_task IS NOT NULL THEN its_index END,
+            GREATEST(at, not_before), at)
+    ON CONFLICT (ref) DO NOTHING;
+    IF FOUND THEN
+        INSERT INTO {s}intent (ref, created_at, delivery_key, profile, task_index, kind, payload_digest, payload,
+                               address, task, subject)
+        VALUES (its_ref, at, its_ref, 2, its_index, its_channel, sha256(convert_to(its_payload, 'UTF8')), its_payload,
+                its_recipient, its_task, its_subject);
+    ELSIF NOT EXISTS (
+        SELECT FROM {s}intent i
+        WHERE i.ref = its_ref AND i.profile = 2 AND i.kind = its_channel AND i.address = its_recipient
+          AND i.payload = its_payload AND i.task_index = its_index
+          AND i.task IS NOT DISTINCT FROM its_task AND i.subject IS NOT DISTINCT FROM its_subject
+    ) THEN
+        RAISE EXCEPTION 'consign: enqueue: the id exists with other content' USING ERRCODE = 'unique_violation';
+    END IF;
+    RETURN its_ref;
+END
+$$;
+
+-- Hints every program that listens, as the Go call Wake does. Every transaction that
+-- notifies holds a lock of the whole database while it commits, so that of the
+-- intent must not be one.
+CREATE FUNCTION {s}wake() RETURNS void LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    schema text := (parse_ident('{s}wake'))[1];
+BEGIN
+    IF pg_current_xact_id_if_assigned() IS NOT NULL THEN
+        RAISE EXCEPTION 'consign: wake: this transaction has written; call it after the commit, in one of its own'
+            USING ERRCODE = 'object_not_in_prerequisite_state';
+    END IF;
+    PERFORM pg_notify(CASE
+        WHEN octet_length('consign:' || schema) <= 63 THEN 'consign:' || schema
+        ELSE 'consign#' || encode(substring(sha256(convert_to(schema, 'UTF8')) FOR 16), 'hex')
+    END, '');
+END
+$$;
+
+REVOKE ALL ON FUNCTION {s}enqueue_message(integer, text, json, text, uuid, text, integer, text, timestamptz),
+    {s}wake(), {s}canonical_json(json, integer), {s}canonical_number(text) FROM PUBLIC;

@@ -10,3 +10,7 @@ DROP TABLE {s}resolution;
 DROP TABLE {s}attempt;
 DROP TABLE {s}delivery;
 DROP TABLE {s}intent;
+DROP VIEW {s}enqueue_message;
+DROP VIEW {s}enqueue_checked;
+DROP VIEW {s}enqueue_text;
+DROP VIEW {s}enqueue_bytes;

@@ -342,3 +342,342 @@ SELECT lower(substr(hex(d.ref), 1, 8) || '-' || substr(hex(d.ref), 9, 4) || '-' 
        d.program, d.last_error,
        strftime('%Y-%m-%dT%H:%M:%fZ', d.erased_at / 1000000.0, 'unixepoch') AS erased_at
 FROM {s}delivery d LEFT JOIN {s}intent i ON i.ref = d.ref;
+
+-- Enqueue from any language: the contract is in docs/sql.md, and everything below
+-- serves it. A row inserted into view enqueue_message is a message in the caller's
+-- transaction. There are no stored functions to do the work, so its steps are views
+-- too, whose triggers are called by an INSERT and hand on what they made. No view
+-- ever has rows.
+--
+-- No statement here meets a conflict of keys, because it would be resolved as the
+-- caller's own statement says: INSERT OR REPLACE would replace a delivery. RAISE
+-- takes a fixed text only, so that the first fault is named instead of all.
+
+-- All bytes in order: substr makes a byte of a number, instr a number of a byte.
+CREATE VIEW {s}enqueue_bytes (bytes) AS
+SELECT CAST(
+    x'000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f' ||
+    x'202122232425262728292a2b2c2d2e2f303132333435363738393a3b3c3d3e3f' ||
+    x'404142434445464748494a4b4c4d4e4f505152535455565758595a5b5c5d5e5f' ||
+    x'606162636465666768696a6b6c6d6e6f707172737475767778797a7b7c7d7e7f' ||
+    x'808182838485868788898a8b8c8d8e8f909192939495969798999a9b9c9d9e9f' ||
+    x'a0a1a2a3a4a5a6a7a8a9aaabacadaeafb0b1b2b3b4b5b6b7b8b9babbbcbdbebf' ||
+    x'c0c1c2c3c4c5c6c7c8c9cacbcccdcecfd0d1d2d3d4d5d6d7d8d9dadbdcdddedf' ||
+    x'e0e1e2e3e4e5e6e7e8e9eaebecedeeeff0f1f2f3f4f5f6f7f8f9fafbfcfdfeff' AS BLOB);
+
+-- What users insert into. The first column is the version of its own contract.
+CREATE VIEW {s}enqueue_message (contract, channel, payload, recipient, id, task, task_index, subject, not_before) AS
+SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL WHERE 0;
+
+CREATE TRIGGER {i}enqueue_message INSTEAD OF INSERT ON {s}enqueue_message
+BEGIN
+    SELECT CASE
+        WHEN NEW.contract IS NOT 1 THEN RAISE(ABORT, 'consign: enqueue: contract is not known here, 1 is')
+        WHEN length(CAST('a' AS BLOB)) <> 1 THEN RAISE(ABORT, 'consign: enqueue: the database is in UTF-16, it must be in UTF-8')
+        WHEN typeof(NEW.channel) <> 'text' OR length(CAST(NEW.channel AS BLOB)) NOT BETWEEN 1 AND 128
+            THEN RAISE(ABORT, 'consign: enqueue: channel limit 1 to 128 bytes of text')
+        WHEN NEW.channel GLOB '*[^ -~]*' OR instr(CAST(NEW.channel AS BLOB), x'00') > 0
+            THEN RAISE(ABORT, 'consign: enqueue: channel is not printable ASCII')
+        WHEN NEW.recipient IS NOT NULL AND typeof(NEW.recipient) <> 'text' OR length(CAST(NEW.recipient AS BLOB)) > 2048
+            THEN RAISE(ABORT, 'consign: enqueue: recipient limit 0 to 2048 bytes of text')
+        WHEN NEW.task IS NOT NULL AND typeof(NEW.task) <> 'text' OR length(CAST(NEW.task AS BLOB)) > 128
+            THEN RAISE(ABORT, 'consign: enqueue: task limit 0 to 128 bytes of text')
+        WHEN NEW.subject IS NOT NULL AND typeof(NEW.subject) <> 'text' OR length(CAST(NEW.subject AS BLOB)) > 128
+            THEN RAISE(ABORT, 'consign: enqueue: subject limit 0 to 128 bytes of text')
+        WHEN ifnull(NEW.recipient, '') || ifnull(NEW.task, '') || ifnull(NEW.subject, '')
+             GLOB '*[' || char(1) || '-' || char(31) || char(127) || '-' || char(159) || ']*'
+            THEN RAISE(ABORT, 'consign: enqueue: recipient, task or subject contains a control character')
+        WHEN NEW.task_index IS NOT NULL AND (
+                typeof(NEW.task_index) NOT IN ('integer', 'real') OR NEW.task_index <> CAST(NEW.task_index AS INTEGER)
+                OR NEW.task_index NOT BETWEEN 0 AND 2147483647)
+            THEN RAISE(ABORT, 'consign: enqueue: task_index limit 0 to 2147483647')
+        WHEN NEW.id IS NOT NULL AND NOT CASE typeof(NEW.id)
+                WHEN 'blob' THEN length(NEW.id) = 16
+                WHEN 'text' THEN length(CAST(NEW.id AS BLOB)) = 36 AND NEW.id GLOB '????????-????-????-????-????????????'
+                    AND length(replace(NEW.id, '-', '')) = 32 AND replace(NEW.id, '-', '') NOT GLOB '*[^0-9a-fA-F]*'
+                ELSE 0 END
+            THEN RAISE(ABORT, 'consign: enqueue: id is neither a UUID of 36 characters nor 16 bytes')
+        WHEN NEW.id = zeroblob(16) OR NEW.id = '00000000-0000-0000-0000-000000000000'
+            THEN RAISE(ABORT, 'consign: enqueue: id is the zero UUID, which names nothing')
+        WHEN NEW.not_before IS NOT NULL AND NOT (
+                typeof(NEW.not_before) = 'text' AND (NEW.not_before GLOB '????-??-??[T ]??:??*Z'
+                    OR NEW.not_before GLOB '????-??-??[T ]??:??*[+-]??:??')
+                AND ifnull(julianday(NEW.not_before) >= 2440587.5 AND julianday(NEW.not_before) < 5373484.5, 0))
+            THEN RAISE(ABORT, 'consign: enqueue: not_before is not a time such as 2026-01-31T09:30:00Z, of the years 1970 to 9999')
+        WHEN typeof(NEW.payload) <> 'text' OR length(CAST(NEW.payload AS BLOB)) > 32768
+            THEN RAISE(ABORT, 'consign: enqueue: payload limit 32768 bytes of JSON text')
+        WHEN NOT json_valid(NEW.payload) THEN RAISE(ABORT, 'consign: enqueue: payload is not JSON')
+        WHEN json_type(NEW.payload) <> 'object' THEN RAISE(ABORT, 'consign: enqueue: payload must be an object')
+        WHEN instr(replace(NEW.payload, '\\', ''), '\u0000') > 0 THEN RAISE(ABORT, 'consign: enqueue: payload contains U+0000')
+    END;
+    INSERT INTO {s}enqueue_text (value)
+    VALUES (ifnull(NEW.recipient, '') || '|' || ifnull(NEW.task, '') || '|' || ifnull(NEW.subject, '') || '|' || NEW.payload);
+
+    INSERT INTO {s}enqueue_checked (ref, channel, recipient, task, task_index, subject, due_at, payload)
+    SELECT CASE typeof(NEW.id)
+               WHEN 'blob' THEN NEW.id
+               WHEN 'text' THEN (
+                   WITH RECURSIVE place (at) AS (SELECT 1 UNION ALL SELECT at + 2 FROM place WHERE at < 31)
+                   SELECT CAST(group_concat(substr(bytes,
+                              instr('0123456789abcdef', substr(digits, at, 1)) * 16
+                              + instr('0123456789abcdef', substr(digits, at + 1, 1)) - 16, 1), '') AS BLOB)
+                   FROM place, (SELECT lower(replace(NEW.id, '-', '')) AS digits), {s}enqueue_bytes)
+               ELSE ( -- UUIDv7: 48 bits of milliseconds before the random ones
+                   SELECT CAST(substr(bytes, (ms >> 40 & 255) + 1, 1) || substr(bytes, (ms >> 32 & 255) + 1, 1)
+                       || substr(bytes, (ms >> 24 & 255) + 1, 1) || substr(bytes, (ms >> 16 & 255) + 1, 1)
+                       || substr(bytes, (ms >> 8 & 255) + 1, 1) || substr(bytes, (ms & 255) + 1, 1)
+                       || substr(bytes, (random() & 15) + 113, 1) || randomblob(1)
+                       || substr(bytes, (random() & 63) + 129, 1) || randomblob(7) AS BLOB)
+                   FROM (SELECT {now} / 1000 AS ms), {s}enqueue_bytes)
+               END,
+           NEW.channel, ifnull(NEW.recipient, ''), nullif(NEW.task, ''), CAST(ifnull(NEW.task_index, 0) AS INTEGER),
+           nullif(NEW.subject, ''),
+           max({now}, ifnull(CAST(round((julianday(NEW.not_before) - 2440587.5) * 86400000.0) AS INTEGER) * 1000, 0)),
+           (
+    -- The canonical form of RFC 8785, or a word for what it cannot have. The text is
+    -- taken apart token by token. Each piece of the result is given its place as a
+    -- text, so that sorting puts it together again: for every level the name of the
+    -- member, or the number of the token in an array, and a comma, which sorts before
+    -- all of those; '~' closes. Each value brings a comma along, and char(1) behind
+    -- an opening bracket marks one that has to go: no JSON text has that character.
+    WITH RECURSIVE source (text) AS (
+        -- With escaped backslashes and quotation marks out of the way, the next
+        -- quotation mark is the end of a string.
+        SELECT CAST(replace(replace(NEW.payload, '\\', '\u005c'), '\"', '\u0022') AS BLOB)
+    ),
+    step (at, token, n, kinds, path, name, slot, named, place, front, said) AS (
+        SELECT 1, NULL, 0, '', '', '', '', 0, NULL, NULL, NULL
+        UNION ALL
+        SELECT 1 + length(text) - length(CAST(ltrim(CAST(substr(text, at) AS TEXT), char(32, 9, 10, 13)) AS BLOB)),
+               NULL, n, kinds, path, name, slot, named, NULL, NULL, NULL
+        FROM step CROSS JOIN source
+        WHERE token IS NULL AND instr(x'20090a0d', substr(text, at, 1)) > 0 AND at <= length(text)
+        UNION ALL
+        SELECT at, CAST(substr(text, at, CASE
+                       WHEN substr(text, at, 1) = x'22' THEN instr(substr(text, at + 1), x'22') + 1
+                       WHEN instr(CAST('{}[]:,' AS BLOB), substr(text, at, 1)) > 0 THEN 1
+                       ELSE length(substr(text, at))
+                            - length(CAST(ltrim(CAST(substr(text, at) AS TEXT), '0123456789+-.eEtrufalsn') AS BLOB))
+                       END) AS TEXT),
+               n + 1, kinds, path, name, slot, named, NULL, NULL, NULL
+        FROM step CROSS JOIN source
+        WHERE token IS NULL AND instr(x'20090a0d', substr(text, at, 1)) = 0 AND at <= length(text) AND length(kinds) <= 8
+        UNION ALL
+        SELECT at + length(CAST(token AS BLOB)), NULL, n,
+               CASE WHEN instr('{[', token) > 0 THEN kinds || token
+                    WHEN instr('}]', token) > 0 THEN substr(kinds, 1, length(kinds) - 1)
+                    ELSE kinds END,
+               CASE WHEN instr('{[', token) > 0
+                    THEN path || CASE substr(kinds, -1) WHEN '[' THEN printf('%06d', n) ELSE slot END || ','
+                    WHEN instr('}]', token) > 0 THEN rtrim(substr(path, 1, length(path) - 1), '0123456789ABCDEF')
+                    ELSE path END,
+               CASE WHEN named AND token GLOB '"*' THEN json_quote(json_extract(token, '$')) || ':'
+                    WHEN instr('{[,', token) > 0 THEN ''
+                    ELSE name END,
+               -- Members are in the order of their names in UTF-16. That is the order of the bytes in UTF-8, if those
+               -- that begin U+E000 to U+FFFF (EE, EF) come behind those of the planes above (F0 to F4).
+               CASE WHEN named AND token GLOB '"*'
+                    THEN hex(replace(replace(json_extract(token, '$'), CAST(x'EF' AS TEXT), CAST(x'F6' AS TEXT)),
+                             CAST(x'EE' AS TEXT), CAST(x'F5' AS TEXT)))
+                    WHEN instr('{[,', token) > 0 THEN ''
+                    ELSE slot END,
+               token = '{' OR token = ',' AND substr(kinds, -1) = '{',
+               CASE WHEN instr(':,', token) > 0 OR named AND token GLOB '"*' THEN NULL
+                    WHEN instr('}]', token) > 0 THEN path || '~'
+                    ELSE path || CASE substr(kinds, -1) WHEN '[' THEN printf('%06d', n) ELSE slot END || ',' END,
+               CASE WHEN instr('}]', token) > 0 OR kinds = '' THEN '' ELSE ',' || name END,
+               token
+        FROM step
+        WHERE token IS NOT NULL
+    ),
+    -- Numbers: 0.digits * 10^point. Up to 15 digits are the shortest that read back as
+    -- their double (but for the very small ones), so that nothing needs to be rounded.
+    part (place, front, kinds, said, size, whole, digits, exponent) AS (
+        SELECT place, front, kinds, said, size, CASE instr(base, '.') WHEN 0 THEN base ELSE substr(base, 1, instr(base, '.') - 1) END,
+               replace(base, '.', ''),
+               CASE WHEN exponent GLOB '-*' THEN -1 ELSE 1 END * CAST('0' || substr(ltrim(exponent, '+-0'), 1, 6) AS INTEGER)
+        FROM (
+            SELECT place, front, kinds, said, size, CASE e WHEN 0 THEN size ELSE substr(size, 1, e - 1) END AS base,
+                   CASE e WHEN 0 THEN '' ELSE substr(size, e + 1) END AS exponent
+            FROM (
+                SELECT place, front, kinds, said, ltrim(said, '-') AS size, instr(lower(ltrim(said, '-')), 'e') AS e
+                FROM step
+                WHERE place IS NOT NULL
+            )
+        )
+    ),
+    piece (place, front, kinds, said, size, sign, digits, point) AS (
+        SELECT place, front, kinds, said, size, CASE WHEN said GLOB '-*' THEN '-' ELSE '' END, trim(digits, '0'),
+               length(whole) + exponent - length(digits) + length(ltrim(digits, '0'))
+        FROM part
+    )
+    SELECT CASE
+        WHEN max(length(kinds)) > 8 THEN 'depth'
+        WHEN count(*) > count(DISTINCT place) THEN 'twice'
+        WHEN max(form = 'integer') THEN 'integer'
+        WHEN max(form = 'finite') THEN 'finite'
+        WHEN max(form = 'digits') THEN 'digits'
+        ELSE replace(replace(group_concat(front || form, ''), char(1) || ',', ''), char(1), '')
+        END
+    FROM (
+        SELECT place, front, kinds, CASE
+            WHEN said GLOB '"*' THEN json_quote(json_extract(said, '$'))
+            WHEN said IN ('{', '[') THEN said || char(1)
+            WHEN said NOT GLOB '[-0-9]*' THEN said
+            WHEN said NOT GLOB '*[.eE]*' THEN CASE
+                WHEN length(size) > 16 OR CAST(size AS INTEGER) > 9007199254740991 THEN 'integer'
+                WHEN size = '0' THEN '0'
+                ELSE said END
+            WHEN digits = '' THEN '0'
+            WHEN point > 309 OR point = 309 AND digits > '179769313486231' THEN 'finite'
+            WHEN length(digits) > 15 OR point < -306 THEN 'digits'
+            WHEN point BETWEEN 1 AND 21 AND length(digits) <= point THEN CASE
+                WHEN point > 16 OR point = 16 AND digits > '9007199254740991' THEN 'integer'
+                ELSE sign || digits || substr('000000000000000', 1, point - length(digits)) END
+            WHEN point BETWEEN 1 AND 21 THEN sign || substr(digits, 1, point) || '.' || substr(digits, point + 1)
+            WHEN point BETWEEN -5 AND 0 THEN sign || '0.' || substr('00000', 1, -point) || digits
+            ELSE sign || substr(digits, 1, 1) || CASE length(digits) WHEN 1 THEN '' ELSE '.' || substr(digits, 2) END
+                 || CASE WHEN point > 0 THEN 'e+' ELSE 'e-' END || abs(point - 1)
+            END AS form
+        FROM piece
+        ORDER BY place
+    ));
+END;
+
+-- Refuses what is not UTF-8, by the table of RFC 3629: SQLite takes any bytes for a
+-- text. The bytes are looked at in hexadecimal, four at a time.
+CREATE VIEW {s}enqueue_text (value) AS SELECT NULL WHERE 0;
+
+CREATE TRIGGER {i}enqueue_text INSTEAD OF INSERT ON {s}enqueue_text
+WHEN NEW.value GLOB '*[^' || char(1) || '-' || char(127) || ']*' OR instr(CAST(NEW.value AS BLOB), x'00') > 0
+BEGIN
+    SELECT RAISE(ABORT, 'consign: enqueue: a text is not valid UTF-8, or contains NUL or a lone surrogate')
+    WHERE '' NOT IN (
+        WITH RECURSIVE place (at, next) AS (
+            SELECT 1, hex(substr(CAST(NEW.value AS BLOB), 1, 4))
+            UNION ALL
+            SELECT at + 1, hex(substr(CAST(NEW.value AS BLOB), at + 1, 4)) FROM place
+            WHERE next GLOB '[1-7]*' OR next GLOB '0[1-9A-F]*'
+            UNION ALL
+            SELECT at + 2, hex(substr(CAST(NEW.value AS BLOB), at + 2, 4)) FROM place
+            WHERE next GLOB 'C[2-9A-F][89AB]*' OR next GLOB 'D?[89AB]*'
+            UNION ALL
+            SELECT at + 3, hex(substr(CAST(NEW.value AS BLOB), at + 3, 4)) FROM place
+            WHERE next GLOB 'E0[AB]?[89AB]*' OR next GLOB 'E[1-9ABCEF][89AB]?[89AB]*' OR next GLOB 'ED[89]?[89AB]*'
+            UNION ALL
+            SELECT at + 4, hex(substr(CAST(NEW.value AS BLOB), at + 4, 4)) FROM place
+            WHERE next GLOB 'F0[9AB]?[89AB]?[89AB]*' OR next GLOB 'F[123][89AB]?[89AB]?[89AB]*'
+               OR next GLOB 'F48?[89AB]?[89AB]*'
+        )
+        SELECT next FROM place
+    );
+END;
+
+-- Writes a message whose fields are checked, or finds that it is there.
+CREATE VIEW {s}enqueue_checked (ref, channel, recipient, task, task_index, subject, due_at, payload) AS
+SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL WHERE 0;
+
+CREATE TRIGGER {i}enqueue_checked INSTEAD OF INSERT ON {s}enqueue_checked
+BEGIN
+    SELECT CASE NEW.payload
+        WHEN 'depth' THEN RAISE(ABORT, 'consign: enqueue: payload is nested deeper than 8 levels')
+        WHEN 'twice' THEN RAISE(ABORT, 'consign: enqueue: payload has two members of one name')
+        WHEN 'integer' THEN RAISE(ABORT, 'consign: enqueue: payload has an integer larger than 2^53-1 in magnitude: send it as a string')
+        WHEN 'finite' THEN RAISE(ABORT, 'consign: enqueue: payload has a number that is not finite')
+        WHEN 'digits' THEN RAISE(ABORT, 'consign: enqueue: payload has a fraction of more than 15 digits or below 1e-307: round it or send it as a string')
+        ELSE CASE WHEN length(CAST(NEW.payload AS BLOB)) > 16384
+            THEN RAISE(ABORT, 'consign: enqueue: payload canonical form larger than 16384 bytes') END
+    END;
+    INSERT INTO {s}enqueue_text (value) VALUES (NEW.payload);
+
+    -- The delivery is what is left of an erased intent, so both look for it.
+    INSERT INTO {s}intent (ref, created_at, delivery_key, profile, task_index, kind, payload_digest, payload, address, task, subject)
+    SELECT NEW.ref, {now}, NEW.ref, 2, NEW.task_index, NEW.channel, digest.value, NEW.payload, NEW.recipient, NEW.task, NEW.subject
+    FROM (
+        -- SHA-256 (FIPS 180-4). A row is the state before round t: a to h are the working variables, h0 to h7
+        -- the hash so far, w0 to w15 the newest words of the schedule. Operators of bits have one precedence in SQLite, hence the parentheses; x | y - x & y is the
+        -- exclusive or. At t = 64 a block is done.
+        WITH RECURSIVE message (m, blocks, bytes, constants) AS (
+            SELECT CAST(NEW.payload || CAST(x'80' AS TEXT) || zeroblob((119 - size % 64) % 64) || x'0000000000'
+                        || substr(bytes, (size >> 13 & 255) + 1, 1) || substr(bytes, (size >> 5 & 255) + 1, 1)
+                        || substr(bytes, (size << 3 & 255) + 1, 1) AS BLOB),
+                   (size + 72) / 64, bytes,
+                   '11163524081899447441304932347139210095730961987163150897099324536357482870763221' ||
+                   '36243810800310598401060722527814268819871925078388216207820626148881033248222580' ||
+                   '38353904014022224774026434707806048076280770255983124915012215550816921996064986' ||
+                   '25542208822821834349295299680832103136713336571891358452871101139269930338241895' ||
+                   '06663072050773529912129475737213961822911695183700198666105121770263502456956037' ||
+                   '27304859212820302411325973080033457647713516065817360035280440945719090275423344' ||
+                   '04302277340506948616065906055608839978770958139571132282221815370020631747873779' ||
+                   '19555622222024104815222773045223618524242428436474275673418732040314793329325298'
+            FROM (SELECT length(CAST(NEW.payload AS BLOB)) AS size), {s}enqueue_bytes
+        ),
+        round (block, t, a, b, c, d, e, f, g, h, h0, h1, h2, h3, h4, h5, h6, h7,
+               w0, w1, w2, w3, w4, w5, w6, w7, w8, w9, w10, w11, w12, w13, w14, w15) AS (
+            SELECT -1, 64, 0, 0, 0, 0, 0, 0, 0, 0,
+                   1779033703, 3144134277, 1013904242, 2773480762, 1359893119, 2600822924, 528734635, 1541459225,
+                   0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0
+            UNION ALL
+            SELECT block + 1, 0,
+                   (a + h0) & 4294967295, (b + h1) & 4294967295, (c + h2) & 4294967295, (d + h3) & 4294967295,
+                   (e + h4) & 4294967295, (f + h5) & 4294967295, (g + h6) & 4294967295, (h + h7) & 4294967295,
+                   (a + h0) & 4294967295, (b + h1) & 4294967295, (c + h2) & 4294967295, (d + h3) & 4294967295,
+                   (e + h4) & 4294967295, (f + h5) & 4294967295, (g + h6) & 4294967295, (h + h7) & 4294967295,
+                   (instr(bytes, substr(m, block * 64 + 64 + 1, 1)) - 1 << 24)
+                   + (instr(bytes, substr(m, block * 64 + 64 + 2, 1)) - 1 << 16)
+                   + (instr(bytes, substr(m, block * 64 + 64 + 3, 1)) - 1 << 8)
+                   + instr(bytes, substr(m, block * 64 + 64 + 4, 1)) - 1,
+                   0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0
+            FROM round CROSS JOIN message
+            WHERE t = 64 AND block + 1 < blocks
+            UNION ALL
+            SELECT block, t + 1,
+                   (h + ((((((e >> 6 | (e << 26)) | (e >> 11 | (e << 21))) - ((e >> 6 | (e << 26)) & (e >> 11 | (e << 21)))) | (e >> 25 | (e << 7)))
+                     - ((((e >> 6 | (e << 26)) | (e >> 11 | (e << 21))) - ((e >> 6 | (e << 26)) & (e >> 11 | (e << 21)))) & (e >> 25 | (e << 7)))) & 4294967295)
+                    + (e & f | (~e & g)) + w0 + substr(constants, t * 10 + 1, 10)
+                    + ((((((a >> 2 | (a << 30)) | (a >> 13 | (a << 19))) - ((a >> 2 | (a << 30)) & (a >> 13 | (a << 19)))) | (a >> 22 | (a << 10)))
+                     - ((((a >> 2 | (a << 30)) | (a >> 13 | (a << 19))) - ((a >> 2 | (a << 30)) & (a >> 13 | (a << 19)))) & (a >> 22 | (a << 10)))) & 4294967295)
+                    + (a & b | (c & (a | b)))) & 4294967295,
+                   a, b, c,
+                   (d + h + ((((((e >> 6 | (e << 26)) | (e >> 11 | (e << 21))) - ((e >> 6 | (e << 26)) & (e >> 11 | (e << 21)))) | (e >> 25 | (e << 7)))
+                     - ((((e >> 6 | (e << 26)) | (e >> 11 | (e << 21))) - ((e >> 6 | (e << 26)) & (e >> 11 | (e << 21)))) & (e >> 25 | (e << 7)))) & 4294967295)
+                    + (e & f | (~e & g)) + w0 + substr(constants, t * 10 + 1, 10)) & 4294967295,
+                   e, f, g, h0, h1, h2, h3, h4, h5, h6, h7,
+                   CASE WHEN t < 15
+                   THEN (instr(bytes, substr(m, block * 64 + t * 4 + 4 + 1, 1)) - 1 << 24)
+                   + (instr(bytes, substr(m, block * 64 + t * 4 + 4 + 2, 1)) - 1 << 16)
+                   + (instr(bytes, substr(m, block * 64 + t * 4 + 4 + 3, 1)) - 1 << 8)
+                   + instr(bytes, substr(m, block * 64 + t * 4 + 4 + 4, 1)) - 1
+                   ELSE (((((((w1 >> 17 | (w1 << 15)) | (w1 >> 19 | (w1 << 13))) - ((w1 >> 17 | (w1 << 15)) & (w1 >> 19 | (w1 << 13)))) | (w1 >> 10))
+                     - ((((w1 >> 17 | (w1 << 15)) | (w1 >> 19 | (w1 << 13))) - ((w1 >> 17 | (w1 << 15)) & (w1 >> 19 | (w1 << 13)))) & (w1 >> 10))) & 4294967295) + w6
+                    + ((((((w14 >> 7 | (w14 << 25)) | (w14 >> 18 | (w14 << 14))) - ((w14 >> 7 | (w14 << 25)) & (w14 >> 18 | (w14 << 14)))) | (w14 >> 3))
+                     - ((((w14 >> 7 | (w14 << 25)) | (w14 >> 18 | (w14 << 14))) - ((w14 >> 7 | (w14 << 25)) & (w14 >> 18 | (w14 << 14)))) & (w14 >> 3))) & 4294967295) + w15) & 4294967295
+                   END,
+                   w0, w1, w2, w3, w4, w5, w6, w7, w8, w9, w10, w11, w12, w13, w14
+            FROM round CROSS JOIN message
+            WHERE t < 64
+        )
+        SELECT CAST(
+                    substr(bytes, (a + h0 >> 24 & 255) + 1, 1) || substr(bytes, (a + h0 >> 16 & 255) + 1, 1) || substr(bytes, (a + h0 >> 8 & 255) + 1, 1) || substr(bytes, (a + h0 >> 0 & 255) + 1, 1) ||
+                    substr(bytes, (b + h1 >> 24 & 255) + 1, 1) || substr(bytes, (b + h1 >> 16 & 255) + 1, 1) || substr(bytes, (b + h1 >> 8 & 255) + 1, 1) || substr(bytes, (b + h1 >> 0 & 255) + 1, 1) ||
+                    substr(bytes, (c + h2 >> 24 & 255) + 1, 1) || substr(bytes, (c + h2 >> 16 & 255) + 1, 1) || substr(bytes, (c + h2 >> 8 & 255) + 1, 1) || substr(bytes, (c + h2 >> 0 & 255) + 1, 1) ||
+                    substr(bytes, (d + h3 >> 24 & 255) + 1, 1) || substr(bytes, (d + h3 >> 16 & 255) + 1, 1) || substr(bytes, (d + h3 >> 8 & 255) + 1, 1) || substr(bytes, (d + h3 >> 0 & 255) + 1, 1) ||
+                    substr(bytes, (e + h4 >> 24 & 255) + 1, 1) || substr(bytes, (e + h4 >> 16 & 255) + 1, 1) || substr(bytes, (e + h4 >> 8 & 255) + 1, 1) || substr(bytes, (e + h4 >> 0 & 255) + 1, 1) ||
+                    substr(bytes, (f + h5 >> 24 & 255) + 1, 1) || substr(bytes, (f + h5 >> 16 & 255) + 1, 1) || substr(bytes, (f + h5 >> 8 & 255) + 1, 1) || substr(bytes, (f + h5 >> 0 & 255) + 1, 1) ||
+                    substr(bytes, (g + h6 >> 24 & 255) + 1, 1) || substr(bytes, (g + h6 >> 16 & 255) + 1, 1) || substr(bytes, (g + h6 >> 8 & 255) + 1, 1) || substr(bytes, (g + h6 >> 0 & 255) + 1, 1) ||
+                    substr(bytes, (h + h7 >> 24 & 255) + 1, 1) || substr(bytes, (h + h7 >> 16 & 255) + 1, 1) || substr(bytes, (h + h7 >> 8 & 255) + 1, 1) || substr(bytes, (h + h7 >> 0 & 255) + 1, 1) AS BLOB) AS value
+        FROM round CROSS JOIN message
+        WHERE t = 64 AND block + 1 = blocks
+    ) AS digest
+    WHERE NOT EXISTS (SELECT 1 FROM {s}delivery d WHERE d.ref = NEW.ref);
+    INSERT INTO {s}delivery (ref, created_at, updated_at, route, profile, gate_task, gate_index, due_at, retry)
+    SELECT NEW.ref, {now}, {now}, 'm:' || NEW.channel, 2, NEW.task, CASE WHEN NEW.task IS NOT NULL THEN NEW.task_index END,
+           NEW.due_at, 0
+    WHERE NOT EXISTS (SELECT 1 FROM {s}delivery d WHERE d.ref = NEW.ref);
+    SELECT RAISE(ABORT, 'consign: enqueue: the id exists with other content')
+    WHERE NOT EXISTS (
+        SELECT 1 FROM {s}intent i JOIN {s}delivery d ON d.ref = i.ref
+        WHERE i.ref = NEW.ref AND i.profile = 2 AND i.kind = NEW.channel AND i.address = NEW.recipient
+          AND i.payload = NEW.payload AND i.task_index = NEW.task_index AND i.task IS NEW.task AND i.subject IS NEW.subject
+    );
+END;

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/consign-go/consign/webhook/internal/signature"
@@ -104,7 +105,7 @@ func (r *Receiver[TX]) execute(ctx context.Context, d Delivery, fn func(ctx cont
 		return *was, nil
 	}
 	if answer, err = contained(ctx, tx, d, fn); err != nil {
-		return Response{}, err
+		return Response{}, &failed{err}
 	}
 	if err := answer.check(); err != nil {
 		return Response{}, fault("finish", err)
@@ -115,9 +116,33 @@ func (r *Receiver[TX]) execute(ctx context.Context, d Delivery, fn func(ctx cont
 	done = true
 	if err := r.store.commit(ctx, tx); err != nil {
 		r.store.rollback(context.WithoutCancel(ctx), tx) // gives the connection back
+		if refusedCommit(err) {
+			return Response{}, fault("commit", err)
+		}
 		return Response{}, fmt.Errorf("%w: %w", errUnconfirmed, err)
 	}
 	return answer, nil
+}
+
+// failed is an error of fn. Only a [Rejection] in it decides about the answer: what
+// else it wraps, such as an error of this package about another request, is not about
+// this one.
+type failed struct{ err error }
+
+func (f *failed) Error() string { return f.err.Error() }
+
+func (f *failed) Unwrap() error { return f.err }
+
+// refusedCommit reports that the database answered the commit with a rollback, as it
+// does for a deferred constraint and a serialization failure or deadlock (SQLSTATE
+// class 23, 40001, 40P01): nothing was executed.
+func refusedCommit(err error) bool {
+	var told interface{ SQLState() string }
+	if !errors.As(err, &told) {
+		return false
+	}
+	state := told.SQLState()
+	return strings.HasPrefix(state, "23") || state == "40001" || state == "40P01"
 }
 
 // contained turns a panic into an error. Its text names the type of the value only:
@@ -133,13 +158,15 @@ func contained[TX any](ctx context.Context, tx TX, d Delivery, fn func(context.C
 
 // refuse answers what was not executed.
 func (r *Receiver[TX]) refuse(w http.ResponseWriter, key string, err error) {
-	if r.opt.OnError != nil {
-		r.opt.OnError(key, err)
-	}
+	r.tell(key, err)
 	status := http.StatusServiceUnavailable
 	var large *http.MaxBytesError
 	var rejected *Rejection
+	var own *failed
 	switch {
+	case errors.As(err, &rejected):
+		status = rejected.Status
+	case errors.As(err, &own):
 	case errors.Is(err, ErrHeaders):
 		status = http.StatusBadRequest
 	case errors.Is(err, ErrSignature):
@@ -152,13 +179,19 @@ func (r *Receiver[TX]) refuse(w http.ResponseWriter, key string, err error) {
 		status = http.StatusInternalServerError
 	case errors.As(err, &large):
 		status = http.StatusRequestEntityTooLarge
-	case errors.As(err, &rejected):
-		status = rejected.Status
 	}
 	if status == http.StatusServiceUnavailable || status == http.StatusConflict {
 		w.Header().Set("Retry-After", strconv.FormatInt(int64((r.opt.RetryAfter+time.Second-1)/time.Second), 10))
 	}
 	w.WriteHeader(status)
+}
+
+// tell contains a panic: the answer is due all the same.
+func (r *Receiver[TX]) tell(key string, err error) {
+	defer func() { _ = recover() }()
+	if r.opt.OnError != nil {
+		r.opt.OnError(key, err)
+	}
 }
 
 func (r *Receiver[TX]) enter(key string) bool {

@@ -48,6 +48,25 @@ func TestRepeatedKeyIsExecutedOnceAndAnsweredAlike(t *testing.T) {
 	})
 }
 
+// A receiver that gets into a log by mistake shows nothing of its options.
+func TestReceiversAreShownWithoutTheirOptions(t *testing.T) {
+	v, err := receive.NewVerifier(receive.Options{Keys: []receive.Key{key("k")}, Proofs: []receive.Key{key("k")}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := receive.New(receive.SQLite(nil, ""), receive.Options{Keys: []receive.Key{key("k")}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, format := range []string{"%v", "%+v", "%#v", "%s"} {
+		for _, it := range []any{v, r} {
+			if shown := fmt.Sprintf(format, it); strings.Contains(shown, "107 107") || strings.Contains(shown, "0x6b, 0x6b") || strings.Contains(shown, "kkk") {
+				t.Errorf("%s shows %s", format, shown)
+			}
+		}
+	}
+}
+
 func TestAnotherBodyUnderAKeyIs422(t *testing.T) {
 	onEveryDatabase(t, func(t *testing.T, d *desk) {
 		h := d.handler(receive.Options{Keys: []receive.Key{key("k")}, Proofs: []receive.Key{key("p")}}, ok)
@@ -82,6 +101,9 @@ func TestFailedWorkLeavesNothing(t *testing.T) {
 			}, 403},
 			"rejected with 429": {func(receive.Delivery) (receive.Response, error) { return receive.Response{}, receive.Reject(429) }, 400},
 			"rejected with 500": {func(receive.Delivery) (receive.Response, error) { return receive.Response{}, receive.Reject(500) }, 400},
+			"errors about another request": {func(receive.Delivery) (receive.Response, error) {
+				return receive.Response{}, errors.Join(receive.ErrHeaders, receive.ErrSignature, receive.ErrInProgress, receive.ErrDigest, &http.MaxBytesError{})
+			}, 503},
 		} {
 			before := len(told.all)
 			r := serve(d.handler(o, c.then), signed(key("k"), "key-1", time.Now(), body))

@@ -110,13 +110,23 @@ func (r *Receiver[TX]) lock(key string) int64 {
 	return int64(binary.BigEndian.Uint64(h[:]))
 }
 
+// errUndone: the key would be stored at once, and the work is gone.
+var errUndone = errors.New("the database has rolled the transaction back")
+
 // Finish stores the key and the answer in your transaction, after the work. A key
 // that somebody stored meanwhile is an error of the database.
 func (r *Receiver[TX]) Finish(ctx context.Context, tx TX, d Delivery, answer Response) error {
 	if err := answer.check(); err != nil {
 		return fault("finish", err)
 	}
-	_, err := r.store.on(tx).exec(ctx, r.store.text.insert, r.opt.Source, d.Key, d.Digest[:], answer.Status, answer.ContentType, answer.Body)
+	c := r.store.on(tx)
+	if r.store.text.probe {
+		if _, err := c.exec(ctx, "BEGIN"); err == nil {
+			c.exec(context.WithoutCancel(ctx), "ROLLBACK")
+			return fault("finish", errUndone)
+		}
+	}
+	_, err := c.exec(ctx, r.store.text.insert, r.opt.Source, d.Key, d.Digest[:], answer.Status, answer.ContentType, answer.Body)
 	return fault("finish", err)
 }
 

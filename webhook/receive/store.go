@@ -29,6 +29,7 @@ type calls struct {
 type statements struct {
 	create, hold, find, insert, forget string
 	locks                              bool // hold asks for a lock and answers whether it got it
+	probe                              bool // BEGIN tells whether there is still a transaction
 }
 
 //go:embed sql/postgres.sql
@@ -52,7 +53,9 @@ var postgresText = statements{
 }
 
 // On SQLite the transaction takes the write lock before it reads, by a change of
-// nothing, and there is only one writer.
+// nothing, and there is only one writer. Some errors of a statement, such as ON
+// CONFLICT ROLLBACK and a full disk, roll the whole transaction back. Whether one did
+// can be asked by BEGIN, which is refused inside a transaction and changes nothing.
 var sqliteText = statements{
 	create: createSQLite,
 	hold:   `UPDATE {t} SET status = status WHERE source IS NULL`,
@@ -60,6 +63,7 @@ var sqliteText = statements{
 	insert: `INSERT INTO {t} (source, delivery_key, digest, status, content_type, body) VALUES (?1, ?2, ?3, ?4, ?5, ?6)`,
 	forget: `DELETE FROM {t} WHERE (source, delivery_key) IN (SELECT source, delivery_key FROM {t}
 		WHERE received_at < CAST((julianday('now') - 2440587.5) * 86400000000 AS INTEGER) - ?1 ORDER BY received_at LIMIT ?2)`,
+	probe: true,
 }
 
 // DefaultTable is the table's name where none is given.

@@ -74,6 +74,12 @@ type Delivery struct {
 // Verifier checks requests and signs proofs, without a database.
 type Verifier struct{ opt Options }
 
+// String names the kind of thing, and shows none of its options: they hold secrets.
+func (v *Verifier) String() string { return "webhook verifier" }
+
+// GoString is String: %#v shows no secret either.
+func (v *Verifier) GoString() string { return v.String() }
+
 // NewVerifier checks the options, without IO. The error is a *consign.Error with
 // every fault, and wraps consign.ErrInvalid.
 func NewVerifier(o Options) (*Verifier, error) {

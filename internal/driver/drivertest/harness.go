@@ -19,11 +19,7 @@ type Harness[TX any] struct {
 	Reset func(ctx context.Context) error
 
 	// Shift makes the database believe that d (whole seconds, positive) has
-	// passed. A SQL store moves every stored time of every table back by d, in one
-	// transaction: created_at, due_at, updated_at, lease_until, started_at,
-	// review_at, erased_at, deadline, at, sealed_at, heartbeat_at. Only
-	// intent.created_at and audit.at may stay as they are, because their tables
-	// refuse updates. The memory store advances its clock.
+	// passed. Stores have it as [driver.Elapser], so that the suite tests that too.
 	Shift func(ctx context.Context, d time.Duration) error
 
 	// Rows returns all rows of a table (the bare name, without schema or prefix:

@@ -14,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/consign-go/consign/internal/driver"
+	"github.com/consign-go/consign/internal/effort"
 	"github.com/consign-go/consign/internal/lifecycle"
 )
 
@@ -36,7 +37,7 @@ func Histories[A, B any](t *testing.T, a Harness[A], b Harness[B], steps int) {
 			break
 		}
 	}
-	t.Logf("histories did: %s", seen)
+	effort.Note(t, "histories did: %s", seen)
 	if checks()*steps < enough {
 		t.Logf("%d histories of %d steps are too few to ask for every kind of transition", checks(), steps)
 		return

@@ -2,7 +2,6 @@ package drivertest
 
 import (
 	"context"
-	"time"
 
 	"github.com/consign-go/consign/internal/driver"
 	"github.com/consign-go/consign/internal/driver/memory"
@@ -17,7 +16,7 @@ func OnMemory(s *memory.Store) Harness[*memory.Tx] {
 	return Harness[*memory.Tx]{
 		Bound: s,
 		Reset: func(context.Context) error { s.Reset(); return nil },
-		Shift: func(_ context.Context, d time.Duration) error { s.Advance(d); return nil },
+		Shift: s.Elapse,
 		Rows:  func(_ context.Context, table string) ([]map[string]any, error) { return s.Rows(table) },
 		Put:   func(_ context.Context, table string, row map[string]any) error { return s.Put(table, row) },
 		Set: func(_ context.Context, table string, ref driver.ID, columns map[string]any) error {

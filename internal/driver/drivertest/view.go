@@ -16,6 +16,7 @@ func viewTests[TX any]() []test[TX] {
 		{"in a transaction sees its writes", "a view inside a run reads what the run has changed", viewInSees[TX]},
 		{"in a transaction refuses writes, then no more", "the transaction writes again when the view is over", viewInRefuses[TX]},
 		{"in a transaction survives a failed write", "a write that a view refused leaves the transaction usable", viewInSurvives[TX]},
+		{"in a transaction that ends inside is refused", "what ended the run's transaction does not pass for an answer", viewInEnds[TX]},
 	}
 }
 
@@ -135,4 +136,17 @@ func viewInSurvives[TX any](b *bench[TX]) {
 	b.ok("seal run after the view", tx.SealRun(b.ctx, run))
 	b.ok("commit", tx.Commit(b.ctx))
 	b.that(b.reads("before") && !b.reads("order"), "wrong rows are there")
+}
+
+func viewInEnds[TX any](b *bench[TX]) {
+	for _, end := range []func(driver.Tx) error{
+		func(tx driver.Tx) error { return tx.Rollback(b.ctx) }, func(tx driver.Tx) error { return tx.Commit(b.ctx) },
+	} {
+		raw, tx := b.begin()
+		err := b.Bound.ViewIn(b.ctx, raw, func(TX) error { return end(tx) })
+		b.that(errors.Is(err, driver.ErrClosed), "the view ends with %v, want ErrClosed", err)
+		raw, tx = b.begin()
+		b.ok("write in the next transaction", b.Write(b.ctx, raw, "order"))
+		b.ok("rollback", tx.Rollback(b.ctx))
+	}
 }

@@ -28,13 +28,18 @@ func (s *Store) ViewIn(ctx context.Context, tx *Tx, fn func(tx *Tx) error) error
 		tx.readOnly = readOnly
 		return was
 	}
-	s.mu.Lock()
-	done := tx.done
-	s.mu.Unlock()
-	if done {
+	ended := func() bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return tx.done
+	}
+	if ended() {
 		return driver.ErrClosed
 	}
 	was := set(true)
 	defer set(was)
-	return fn(tx)
+	if err := fn(tx); err != nil || !ended() {
+		return err
+	}
+	return driver.ErrClosed // fn has ended it
 }

@@ -21,19 +21,9 @@ import (
 	"github.com/consign-go/consign/internal/driver/drivertest"
 )
 
-// tables are all tables of the schema, with the columns that hold times.
-var tables = map[string][]string{
-	"intent":        nil, // its created_at stays: the table refuses updates
-	"delivery":      {"created_at", "due_at", "updated_at", "lease_until", "started_at", "review_at", "erased_at", "deadline"},
-	"attempt":       {"started_at", "at"},
-	"resolution":    {"at"},
-	"run":           {"created_at", "sealed_at"},
-	"approval":      {"created_at", "expires_at", "decided_at", "consumed_at"},
-	"audit":         nil, // as intent
-	"program":       {"started_at", "heartbeat_at"},
-	"program_route": nil,
-	"pause":         {"at"},
-	"setting":       nil,
+// tables are all tables of the schema.
+var tables = []string{
+	"intent", "delivery", "attempt", "resolution", "run", "approval", "audit", "program", "program_route", "pause", "setting",
 }
 
 // Database is a migrated schema, reached past the store.
@@ -85,7 +75,7 @@ func harness[TX any](t testing.TB, d Database, bound driver.Bound[TX]) drivertes
 		t.Fatal(err)
 	}
 	return drivertest.Harness[TX]{
-		Bound: bound, Reset: d.Reset, Shift: d.Shift, Rows: d.rows, Put: d.put, Set: d.set,
+		Bound: bound, Reset: d.Reset, Shift: bound.(driver.Elapser).Elapse, Rows: d.rows, Put: d.put, Set: d.set,
 		Hold: d.hold, Blocked: d.Blocked,
 		Capabilities: drivertest.Capabilities{ConcurrentWriters: true, ConcurrentReads: true},
 	}
@@ -102,25 +92,8 @@ const careless = "SET LOCAL synchronous_commit = off;"
 func (d Database) Reset(ctx context.Context) error {
 	var b strings.Builder
 	b.WriteString(careless)
-	for _, table := range append(slices.Sorted(maps.Keys(tables)), "own") {
+	for _, table := range append(slices.Clone(tables), "own") {
 		b.WriteString("DELETE FROM " + d.name(table) + ";")
-	}
-	_, err := d.Pool.Exec(ctx, b.String(), pgx.QueryExecModeSimpleProtocol)
-	return err
-}
-
-// Shift moves every stored time back, in one transaction.
-func (d Database) Shift(ctx context.Context, by time.Duration) error {
-	var b strings.Builder
-	b.WriteString(careless)
-	for _, table := range slices.Sorted(maps.Keys(tables)) {
-		var sets []string
-		for _, c := range tables[table] {
-			sets = append(sets, fmt.Sprintf("%[1]s = %[1]s - interval '%d seconds'", c, int(by.Seconds())))
-		}
-		if len(sets) > 0 {
-			b.WriteString("UPDATE " + d.name(table) + " SET " + strings.Join(sets, ", ") + ";")
-		}
 	}
 	_, err := d.Pool.Exec(ctx, b.String(), pgx.QueryExecModeSimpleProtocol)
 	return err

@@ -65,18 +65,9 @@ func Migrated(t testing.TB, db *sql.DB, prefix string) *sqlite.Store {
 	return store
 }
 
-// tables of the schema, without prefix, and the columns of each that hold a time.
-var tables = map[string][]string{
-	"intent":     nil,
-	"delivery":   {"created_at", "deadline", "due_at", "updated_at", "lease_until", "started_at", "review_at", "erased_at"},
-	"attempt":    {"started_at", "at"},
-	"resolution": {"at"},
-	"run":        {"created_at", "sealed_at"},
-	"approval":   {"created_at", "expires_at", "decided_at", "consumed_at"},
-	"audit":      nil,
-	"program":    {"started_at", "heartbeat_at"},
-	"pause":      {"at"},
-	"setting":    nil, "program_route": nil,
+// tables of the schema, without prefix.
+var tables = []string{
+	"intent", "delivery", "attempt", "resolution", "run", "approval", "audit", "program", "program_route", "pause", "setting",
 }
 
 const prefix = "consign_"
@@ -92,9 +83,10 @@ func Harness(t testing.TB, db *sql.DB, store *sqlite.Store, concurrentReads bool
 	if concurrentReads { // it is compared with the store's own clock while the view is open
 		now = viewNow
 	}
+	bound := store.Driver(driver.Key{})
 	return drivertest.Harness[*sql.Tx]{
-		Bound: store.Driver(driver.Key{}),
-		Reset: h.reset, Shift: h.shift, Rows: h.rows, Put: h.put, Set: h.set,
+		Bound: bound,
+		Reset: h.reset, Shift: bound.(driver.Elapser).Elapse, Rows: h.rows, Put: h.put, Set: h.set,
 		Write: func(ctx context.Context, tx *sql.Tx, key string) error {
 			_, err := tx.ExecContext(ctx, "INSERT INTO domain (key) VALUES (?)", key)
 			return err
@@ -133,31 +125,13 @@ func (h *harness) change(ctx context.Context, fn func(tx *sql.Tx) error) error {
 
 func (h *harness) reset(ctx context.Context) error {
 	return h.change(ctx, func(tx *sql.Tx) error {
-		for table := range tables {
+		for _, table := range tables {
 			if _, err := tx.ExecContext(ctx, "DELETE FROM "+prefix+table); err != nil {
 				return err
 			}
 		}
 		_, err := tx.ExecContext(ctx, "DELETE FROM domain")
 		return err
-	})
-}
-
-func (h *harness) shift(ctx context.Context, d time.Duration) error {
-	return h.change(ctx, func(tx *sql.Tx) error {
-		for table, columns := range tables {
-			if len(columns) == 0 {
-				continue
-			}
-			var sets []string
-			for _, c := range columns {
-				sets = append(sets, fmt.Sprintf("%s = %s - %d", c, c, d.Microseconds()))
-			}
-			if _, err := tx.ExecContext(ctx, "UPDATE "+prefix+table+" SET "+strings.Join(sets, ", ")); err != nil {
-				return err
-			}
-		}
-		return nil
 	})
 }
 

@@ -175,9 +175,18 @@ func viewEnds(t *testing.T, v *viewer) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := v.bound.ViewIn(t.Context(), tx, end); err != nil {
-			t.Error(err)
+		if err := v.bound.ViewIn(t.Context(), tx, end); !errors.Is(err, driver.ErrClosed) {
+			t.Errorf("a view in a transaction that ends inside: %v, want ErrClosed", err)
 		}
+		v.whole(t, 0)
+		tx, own, err := v.bound.Begin(t.Context()) // on a connection that is in nobody's reach meanwhile
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := v.bound.ViewIn(t.Context(), tx, end); !errors.Is(err, driver.ErrClosed) {
+			t.Errorf("a view in an own transaction that ends inside: %v, want ErrClosed", err)
+		}
+		own.Rollback(t.Context())
 		v.whole(t, 0)
 	}
 }

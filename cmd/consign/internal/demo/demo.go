@@ -1,5 +1,7 @@
-// Package demo shows what Consign promises at the moment of a commit and at the
-// moment of delivery, on a throw-away SQLite file. Everything it says it has checked in the tables.
+// Package demo is a guided tour of what Consign promises: a support desk on a
+// throw-away SQLite file, a CRM behind real HTTP with a database of its own, and a
+// process that is really killed. Everything it says it has checked in the tables of
+// both ends.
 package demo
 
 import (
@@ -12,15 +14,21 @@ import (
 	"path/filepath"
 
 	"github.com/consign-go/consign"
+	"github.com/consign-go/consign/console"
+	"github.com/consign-go/consign/examples/supportdesk"
 	"github.com/consign-go/consign/migrate"
+	"github.com/consign-go/consign/operator"
 	"github.com/consign-go/consign/sqlite"
 )
 
 // desk is a support desk with one database.
 type desk struct {
+	*supportdesk.Desk
+	path   string
 	db     *sql.DB
-	outbox *consign.Outbox[*sql.Tx]
-	far    far
+	people *operator.Operator
+	pages  *console.Console
+	crm    *crm
 	notice consign.Ref // the work that the operation left
 }
 
@@ -37,24 +45,31 @@ var steps = []step{
 	{"a call repeated after a lost answer finds its own message; other content conflicts", repeated},
 	{"an admitted operation leaves its row, its work and its receipt, all or nothing", operation},
 	{"its work is delivered once the authority has said yes again, with the bytes that were digested", delivered},
+	{"a process dies after the CRM has acted and before that is known: the next one sends the same bytes under the same key", killed},
+	{"a receiver hangs up without an answer: it is called unknown, tried by nobody, and goes to a person", unknown},
 	{"a record that was edited after the commit: its work is not delivered as if nothing had been", edited},
 	{"an actor who lost the authority runs nothing, and what waits on the actor's behalf is cancelled", revoked},
 }
 
-// Run shows every step and returns an error if a promise did not hold. It needs a
-// database/sql driver named "sqlite", which the command brings along.
-func Run(ctx context.Context, out io.Writer) (err error) {
+// Run shows every step and returns an error if a promise did not hold. Then, if
+// that is wanted, it shows the database in the web console until ctx ends. It needs
+// a database/sql driver named "sqlite", which the command brings along.
+func Run(ctx context.Context, out io.Writer, keep bool) (err error) {
+	if raw := os.Getenv(workerEnv); raw != "" {
+		return work(ctx, raw)
+	}
 	dir, err := os.MkdirTemp("", "consign-demo-")
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	d, err := open(ctx, filepath.Join(dir, "desk.db"))
+	d, err := open(ctx, dir)
 	if err != nil {
 		return err
 	}
-	defer d.db.Close()
-	fmt.Fprint(out, "A support desk on one SQLite file. Its tickets and Consign's tables share the database.\n\n")
+	defer d.close()
+	fmt.Fprintf(out, "A support desk on one SQLite file: its tickets and Consign's tables share the database.\n"+
+		"A CRM at %s, with a database of its own.\n\n", d.crm.url)
 	for i, s := range steps {
 		fmt.Fprintf(out, "%d. %s\n", i+1, s.promise)
 		seen, err := s.do(ctx, d)
@@ -63,21 +78,36 @@ func Run(ctx context.Context, out io.Writer) (err error) {
 		}
 		fmt.Fprintf(out, "   ok: %s\n", seen)
 	}
-	fmt.Fprintf(out, "\nAll %d promises were checked in the tables and held.\n", len(steps))
+	fmt.Fprintf(out, "\nAll %d promises were checked in the tables of both ends, and held.\n", len(steps))
+	if keep {
+		return d.show(ctx, out)
+	}
 	return nil
 }
 
-func open(ctx context.Context, path string) (*desk, error) {
-	db, err := sql.Open("sqlite", "file:"+path+"?_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_pragma=busy_timeout(5000)&_txlock=immediate")
-	if err != nil {
+func openSQLite(path string) (*sql.DB, error) {
+	return sql.Open("sqlite", "file:"+path+"?_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_pragma=busy_timeout(5000)&_txlock=immediate")
+}
+
+func open(ctx context.Context, dir string) (*desk, error) {
+	d := &desk{path: filepath.Join(dir, "desk.db")}
+	var err error
+	if d.db, err = openSQLite(d.path); err != nil {
 		return nil, err
 	}
-	d := &desk{db: db}
+	if d.crm, err = openCRM(ctx, dir); err != nil {
+		return nil, errors.Join(err, d.db.Close())
+	}
 	if err := d.prepare(ctx); err != nil {
-		db.Close()
+		d.close()
 		return nil, err
 	}
 	return d, nil
+}
+
+func (d *desk) close() {
+	d.crm.close()
+	d.db.Close()
 }
 
 func (d *desk) prepare(ctx context.Context) error {
@@ -88,19 +118,31 @@ func (d *desk) prepare(ctx context.Context) error {
 	if _, err := migrate.Up(ctx, store); err != nil {
 		return err
 	}
-	_, err = d.db.ExecContext(ctx, `
-		CREATE TABLE staff (id INTEGER PRIMARY KEY, tenant TEXT NOT NULL, security_version INTEGER NOT NULL, active INTEGER NOT NULL);
-		CREATE TABLE ticket (id INTEGER PRIMARY KEY, tenant TEXT NOT NULL, status TEXT NOT NULL, lock_version INTEGER NOT NULL);
-		INSERT INTO staff VALUES (7, 'acme', 1, 1);
-		INSERT INTO ticket VALUES (41, 'acme', 'new', 1), (42, 'acme', 'new', 1), (43, 'acme', 'new', 1)`)
+	if d.people, err = operator.New(store); err != nil {
+		return err
+	}
+	if d.pages, err = console.New(store, &console.Options{Path: "/console", Title: "demonstration"}); err != nil {
+		return err
+	}
+	crm, sms, err := endpoints(d.crm.url)
 	if err != nil {
 		return err
 	}
-	d.outbox, err = consign.New(store, &consign.Options{
-		Channels:  []consign.Channel{{Name: "crm", Retry: consign.OnSchedule, Idempotent: true}},
-		Handlers:  []consign.Handler{notice.Handler(d.deliver)},
-		Authority: membership{},
-	})
+	if d.Desk, err = supportdesk.New(d.db, store, supportdesk.Options{CRM: crm, Channels: channels(crm, sms)}); err != nil {
+		return err
+	}
+	return d.begin(ctx)
+}
+
+// begin makes the desk's tables: who works there, and three tickets.
+func (d *desk) begin(ctx context.Context) error {
+	err := errors.Join(
+		d.Create(ctx), d.AddTenant(ctx, "acme"),
+		d.Hire(ctx, "acme", "7", supportdesk.ProposeTriage, supportdesk.RunTriage, supportdesk.DeliverTriage),
+		d.Hire(ctx, "acme", "8", supportdesk.ConfirmTriage))
+	for _, ticket := range []string{"41", "42", "43"} {
+		err = errors.Join(err, d.File(ctx, "acme", ticket, ""))
+	}
 	return err
 }
 

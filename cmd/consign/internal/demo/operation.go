@@ -8,81 +8,26 @@ import (
 	"strconv"
 
 	"github.com/consign-go/consign"
+	"github.com/consign-go/consign/examples/supportdesk"
 )
 
-// membership is the desk's authority: an actor is an active member of staff, and
-// everything is looked up through the tenant that the actor belongs to.
-type membership struct{}
-
-func (membership) Principal(ctx context.Context, v consign.View, actor, tenant consign.Entity) (consign.Principal, error) {
-	if actor.Type != "staff" || tenant.Type != "tenant" {
-		return consign.Principal{}, consign.ErrRevoked
+// approved is a triage that somebody has proposed and somebody else has confirmed.
+func (d *desk) approved(ctx context.Context, ticket int) (supportdesk.Order, consign.ID, error) {
+	order := supportdesk.Order{Tenant: "acme", Staff: "7", Ticket: strconv.Itoa(ticket)}
+	id, err := d.ProposeTriage(ctx, order, "normal", "")
+	if err == nil {
+		err = d.ConfirmTriage(ctx, "acme", "8", id)
 	}
-	p := consign.Principal{Actor: actor, Tenant: tenant}
-	err := consign.Read(ctx, v, func(tx *sql.Tx) error {
-		return tx.QueryRowContext(ctx, `SELECT security_version FROM staff WHERE id = ? AND tenant = ? AND active`,
-			actor.ID, tenant.ID).Scan(&p.SecurityVersion)
-	})
-	if errors.Is(err, sql.ErrNoRows) {
-		return consign.Principal{}, consign.ErrRevoked
-	}
-	return p, err
+	return order, id, err
 }
 
-func (membership) Target(ctx context.Context, v consign.View, p consign.Principal, e consign.Entity) (consign.Target, error) {
-	if e.Type != "ticket" {
-		return consign.Target{}, consign.ErrUnavailable
-	}
-	t := consign.Target{Entity: e}
-	err := consign.Read(ctx, v, func(tx *sql.Tx) error {
-		return tx.QueryRowContext(ctx, `SELECT lock_version FROM ticket WHERE id = ? AND tenant = ?`,
-			e.ID, p.Tenant.ID).Scan(&t.Version)
-	})
-	if errors.Is(err, sql.ErrNoRows) {
-		return consign.Target{}, consign.ErrUnavailable
-	}
-	return t, err
-}
-
-func (membership) MayRun(_ context.Context, _ consign.View, _ consign.Principal, operation string, t consign.Target) (bool, error) {
-	return operation == "triage" && t.Entity.Type == "ticket", nil
-}
-
-func (membership) MayRead(_ context.Context, _ consign.View, _ consign.Principal, operation string, target consign.Entity) (bool, error) {
-	return operation == "triage" && target.Type == "ticket", nil
-}
-
-func (membership) MayDeliver(_ context.Context, _ consign.View, _ consign.Principal, operation, kind string, t consign.Target) (bool, error) {
-	return operation == "triage" && kind == notice.Kind && t.Entity.Type == "ticket", nil
-}
-
-// noticeInput is what the notice about a triaged ticket needs to know.
-type noticeInput struct {
-	Ticket string `json:"ticket"`
-}
-
-var notice = consign.Work[noticeInput]{Kind: "tickets.triaged", Idempotent: true}
-
-// runTriage executes the operation on one ticket.
+// runTriage has one ticket triaged. With a fault the last step of it fails.
 func (d *desk) runTriage(ctx context.Context, ticket int, fault error) (consign.Receipt, error) {
-	return d.outbox.Run(ctx, consign.Admission{
-		Operation: consign.Operation{Name: "triage"},
-		Actor:     consign.Entity{Type: "staff", ID: "7"},
-		Tenant:    consign.Entity{Type: "tenant", ID: "acme"},
-		Target:    consign.Entity{Type: "ticket", ID: strconv.Itoa(ticket)},
-	}, func(ctx context.Context, tx *sql.Tx, run *consign.Run) error {
-		if _, err := tx.ExecContext(ctx,
-			`UPDATE ticket SET status = 'triaged', lock_version = lock_version + 1 WHERE id = ?`, run.Target().ID); err != nil {
-			return err
-		}
-		if _, err := notice.Enqueue(run, "notice", noticeInput{Ticket: run.Target().ID}); err != nil {
-			return err
-		}
-		if err := run.Receipt(map[string]any{"triaged": run.Target().ID}); err != nil {
-			return err
-		}
-		return fault
-	})
+	order, id, err := d.approved(ctx, ticket)
+	if err != nil {
+		return consign.Receipt{}, err
+	}
+	return d.Triage(ctx, order, "normal", id, func(context.Context, *sql.Tx, *consign.Run) error { return fault })
 }
 
 func operation(ctx context.Context, d *desk) (string, error) {

@@ -20,16 +20,16 @@ func (d *desk) triage(ctx context.Context, ticket int, end func(*sql.Tx) error) 
 	if _, err := tx.ExecContext(ctx, `UPDATE ticket SET status = 'triaged' WHERE id = ?`, ticket); err != nil {
 		return consign.Ref{}, err
 	}
-	ref, err := d.outbox.Enqueue(ctx, tx, message(ticket))
+	ref, err := d.Outbox.Enqueue(ctx, tx, d.message(ticket))
 	if err != nil {
 		return consign.Ref{}, err
 	}
 	return ref, end(tx)
 }
 
-func message(ticket int) consign.Message {
+func (d *desk) message(ticket int) consign.Message {
 	return consign.Message{
-		Channel: "crm", To: "https://crm.example/hooks/tickets", Subject: "acme",
+		Channel: "crm", To: d.crm.url + "/hooks/tickets", Subject: "acme",
 		Payload: map[string]any{"event": "ticket.triaged", "ticket": ticket},
 	}
 }
@@ -39,7 +39,7 @@ func together(ctx context.Context, d *desk) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	intent, err := d.outbox.Find(ctx, ref)
+	intent, err := d.Outbox.Find(ctx, ref)
 	if err != nil {
 		return "", err
 	}
@@ -51,21 +51,21 @@ func rolledBack(ctx context.Context, d *desk) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if _, err := d.outbox.Find(ctx, ref); !errors.Is(err, consign.ErrNotFound) {
+	if _, err := d.Outbox.Find(ctx, ref); !errors.Is(err, consign.ErrNotFound) {
 		return "", fmt.Errorf("finding the intent of a rolled back transaction: %v", err)
 	}
 	return "ticket 42 is still new, its ref finds nothing", d.expect(ctx, 42, "new", 1)
 }
 
 func refused(ctx context.Context, d *desk) (string, error) {
-	bad := message(42)
+	bad := d.message(42)
 	bad.Payload = map[string]any{"event": "ticket.triaged", "ticket": int64(1) << 53, "note": strings.Repeat("x", 9)}
 	tx, err := d.db.BeginTx(ctx, nil)
 	if err != nil {
 		return "", err
 	}
 	defer tx.Rollback()
-	_, enqueueErr := d.outbox.EnqueueAll(ctx, tx, []consign.Message{message(42), bad})
+	_, enqueueErr := d.Outbox.EnqueueAll(ctx, tx, []consign.Message{d.message(42), bad})
 	if !errors.Is(enqueueErr, consign.ErrInvalid) {
 		return "", fmt.Errorf("a number that JSON readers would round was accepted: %v", enqueueErr)
 	}
@@ -76,18 +76,18 @@ func refused(ctx context.Context, d *desk) (string, error) {
 }
 
 func repeated(ctx context.Context, d *desk) (string, error) {
-	m := message(43)
+	m := d.message(43)
 	m.ID = consign.NewRef()
-	first, err := d.outbox.EnqueueNow(ctx, m)
+	first, err := d.Outbox.EnqueueNow(ctx, m)
 	if err != nil {
 		return "", err
 	}
-	again, err := d.outbox.EnqueueNow(ctx, m)
+	again, err := d.Outbox.EnqueueNow(ctx, m)
 	if err != nil || again != first {
 		return "", fmt.Errorf("the repeated call gave %s after %s: %v", again, first, err)
 	}
 	m.To = "https://elsewhere.example/"
-	if _, err := d.outbox.EnqueueNow(ctx, m); !errors.Is(err, consign.ErrConflict) {
+	if _, err := d.Outbox.EnqueueNow(ctx, m); !errors.Is(err, consign.ErrConflict) {
 		return "", fmt.Errorf("another recipient under the same ID: %v", err)
 	}
 	return "one intent under " + first.String() + ", and another recipient under it conflicts", d.expect(ctx, 43, "new", 2)

@@ -1,0 +1,35 @@
+package daemon
+
+import (
+	"fmt"
+	"net"
+
+	"github.com/consign-go/consign/cmd/consign/internal/config"
+	"github.com/consign-go/consign/console"
+)
+
+// mount makes the console, where one is wanted. Where nobody is configured who may
+// sign in, a person who reads along gets a link that works once; it is no line of
+// the log, since whoever has it can use it.
+func (d *Daemon) mount(c *config.Config, l net.Listener) (err error) {
+	if l == nil || c.Console.Off {
+		return nil
+	}
+	o := c.Console.Options
+	o.Logger = d.Log
+	if d.console, err = d.db.Console(&o); err != nil {
+		return fmt.Errorf("console: %w", err)
+	}
+	if len(o.Users) > 0 || o.Proxy != nil {
+		return nil
+	}
+	if d.Person == nil {
+		d.Log.Info("nobody can sign in to the console: the configuration names no users and no proxy")
+		return nil
+	}
+	link, err := d.console.SignInLink("http://"+l.Addr().String()+config.ConsolePath, console.Identity{Name: "operator", Role: console.Admin})
+	if err == nil {
+		fmt.Fprintf(d.Person, "The console, for the next 15 minutes and once: %s\n", link)
+	}
+	return err
+}

@@ -1,0 +1,237 @@
+package seeded
+
+var mistakes = []mistake{
+	// The engine.
+	{
+		what: "a write whose answer was lost is not recognised",
+		file: "internal/dispatch/decide.go",
+		old:  "		if err != nil || mine {\n			return err\n		}\n", new: "		if _ = mine; err != nil {\n			return err\n		}\n",
+		suite: "internal/dispatch", run: "AnyCall",
+	},
+	{
+		what: "the effect is called although its start did not hold",
+		file: "internal/dispatch/effect.go",
+		old:  "	if err := t.start(ctx, digest); err != nil {\n		return err\n	}\n", new: "	t.start(ctx, digest)\n",
+		suite: "internal/dispatch", run: "Start|Stale",
+	},
+	{
+		what:  "the effect is called before its start is written",
+		file:  "internal/dispatch/effect.go",
+		old:   "	if err := t.start(ctx, digest); err != nil {\n		return err\n	}\n",
+		new:   "	send(ctx, Attempt{Key: t.Intent.Key, Number: t.state.AttemptNo() + 1, Generation: t.generation})\n	if err := t.start(ctx, digest); err != nil {\n		return err\n	}\n",
+		suite: "internal/dispatch", run: "Start|Outcomes",
+	},
+	{
+		what: "a second effect of an attempt is let through",
+		file: "internal/dispatch/effect.go",
+		old:  "	if t.called {\n", new: "	if false {\n",
+		suite: "internal/dispatch", run: "Effect|Twice|Second",
+	},
+	{
+		what: "a start that was not confirmed is not given back",
+		file: "internal/dispatch/effect.go",
+		old:  "		t.giveBack()\n		return err\n", new: "		return err\n",
+		suite: "internal/dispatch", run: "Start|AnyCall|Confirm",
+	},
+	{
+		what: "the last look before the call is left out",
+		file: "internal/dispatch/effect.go",
+		old:  "	late := end.Sub(began) < t.state.Contract.Timeout/2\n", new: "	late := false\n",
+		suite: "internal/dispatch", run: "Late|Clock",
+	},
+	{
+		what: "an outcome is not written after the program was told to stop",
+		file: "internal/dispatch/effect.go",
+		old:  "	err := t.decide(limit{ctx: t.life.hard})\n	t.settled = true\n", new: "	err := t.decide(limit{ctx: t.life.stop})\n	t.settled = true\n",
+		suite: "internal/dispatch", run: "Stop|Settle|Grace|Shut",
+	},
+	{
+		what: "what a fenced owner saw is dropped",
+		file: "internal/dispatch/decide.go",
+		old:  "	if tr.Log == nil {\n		return\n	}\n	row", new: "	if tr.Log == nil || tr.Answer == lifecycle.Refuse {\n		return\n	}\n	row",
+		suite: "internal/dispatch", run: "Stale|Evidence|Erased",
+	},
+	{
+		what: "a claim whose answer was lost is not looked up",
+		file: "internal/dispatch/claim.go",
+		old:  "	for pause := firstPause; err != nil; {\n", new: "	for pause := firstPause; err != nil && pause == 0; {\n",
+		suite: "internal/dispatch", run: "AnyCall|Claim",
+	},
+	{
+		what: "all claims of a program are made under one token",
+		file: "internal/dispatch/claim.go",
+		old:  "r.Owner, r.Program, r.Policy = newToken(), e.Program, e.Policy", new: "r.Owner, r.Program, r.Policy = lifecycle.Token(e.id), e.Program, e.Policy",
+		suite: "internal/dispatch", run: "Claim|AnyCall|Token|History|Histories",
+	},
+	{
+		what: "an unknown outcome is taken for a refusal",
+		file: "internal/dispatch/outcome.go",
+		old:  "	return lifecycle.EvUnknown, 0, 0\n", new: "	return lifecycle.EvRefused, 0, 0\n",
+		suite: "internal/dispatch", run: "Outcome",
+	},
+	{
+		what: "a panic of an effect is taken for a success",
+		file: "internal/dispatch/outcome.go",
+		old:  "			err = &panicked{v}\n", new: "			err = nil\n",
+		suite: "internal/dispatch", run: "Panic",
+	},
+	{
+		what: "the sweep does nothing",
+		file: "internal/dispatch/sweep.go",
+		old:  "		if tr.Answer == lifecycle.Apply {\n", new: "		if tr.Answer == lifecycle.Apply && ev.Kind != lifecycle.EvSweep {\n",
+		suite: "internal/dispatch", run: "Sweep",
+	},
+	{
+		what: "an engine's outcome counts for what is driven by hand",
+		file: "internal/lifecycle/apply_owner.go",
+		old:  " || s.handDriven() {", new: " {",
+		suite: "internal/lifecycle", run: "EveryHistory",
+	},
+	// What stands around the effect.
+	{
+		what: "the authority is not asked a second time",
+		file: "boundary.go",
+		old:  "	p, t, err := b.ask(ctx)\n	if err", new: "	p, t, err := d.Principal, d.Target, error(nil)\n	if err",
+		suite: ".", run: "Authority",
+	},
+	{
+		what: "the security version is not compared",
+		file: "boundary.go",
+		old:  "	if p.SecurityVersion != i.SecurityVersion {\n", new: "	if false {\n",
+		suite: ".", run: "Authority|Security",
+	},
+	{
+		what: "a record that was changed is delivered",
+		file: "boundary.go",
+		old:  "	if b.handler.kind.record == Exact && t.Version", new: "	if false && t.Version",
+		suite: ".", run: "Record|Authority|Exact",
+	},
+	{
+		what: "the digest is not of what is sent",
+		file: "boundary.go",
+		old:  "canon.Digest(body)\n", new: "canon.Digest(b.task.Intent.Payload)\n",
+		suite: ".", run: "Bound|Retries|Authority",
+	},
+	// PostgreSQL.
+	{
+		what: "PostgreSQL does not compare the revision",
+		file: "postgres/apply.go",
+		old:  "      AND d.revision = w.revision\n", new: "",
+		suite: "postgres", run: "LateWrite|TestDriver/Fence|TestDriver/Apply",
+	},
+	{
+		what: "PostgreSQL does not compare the generation",
+		file: "postgres/apply.go",
+		old:  "      AND d.generation = w.generation\n", new: "",
+		suite: "postgres", run: "TestDriver/Fence",
+	},
+	{
+		what: "PostgreSQL does not compare the owner",
+		file: "postgres/apply.go",
+		old:  "      AND d.owner IS NOT DISTINCT FROM w.owner\n", new: "",
+		suite: "postgres", run: "TestDriver/Fence",
+	},
+	{
+		what: "PostgreSQL does not compare the lease",
+		file: "postgres/apply.go",
+		old:  "OR d.lease_until >= clock_timestamp() + w.need_lease * interval '1 microsecond')", new: "OR true)",
+		suite: "postgres", run: "TestDriver",
+	},
+	{
+		what: "PostgreSQL does not compare the deadline",
+		file: "postgres/apply.go",
+		old:  "d.deadline IS NULL OR d.deadline > clock_timestamp())", new: "true)",
+		suite: "postgres", run: "TestDriver",
+	},
+	{
+		what: "PostgreSQL takes a lease that is not over",
+		file: "postgres/claim.go",
+		old:  "WHEN 1 THEN d.lease_until <= (SELECT at FROM clock) AND", new: "WHEN 1 THEN",
+		suite: "postgres", run: "TestDriver/Reclaim|TestDriver/Claim",
+	},
+	{
+		what: "PostgreSQL forgets the settle margin",
+		file: "postgres/claim.go",
+		old:  "- $13::bigint * interval", new: "- 0 * $13::bigint * interval",
+		suite: "postgres", run: "TestDriver/Reclaim",
+	},
+	{
+		what: "PostgreSQL reclaims what is not idempotent",
+		file: "postgres/claim.go",
+		old:  "ELSE d.retry = 2 AND d.idempotent\n", new: "ELSE d.retry = 2\n",
+		suite: "postgres", run: "TestDriver/Reclaim",
+	},
+	{
+		what: "a claim of PostgreSQL waits for another one",
+		file: "postgres/claim.go",
+		old:  "FOR NO KEY UPDATE OF d SKIP LOCKED", new: "FOR NO KEY UPDATE OF d",
+		suite: "postgres", run: "TestDriver/Claim|TestDriver/Concurrent",
+	},
+	{
+		what: "the gate of PostgreSQL is open",
+		file: "postgres/claim.go",
+		old:  "WHERE l.gate_task = d.gate_task AND", new: "WHERE false AND l.gate_task = d.gate_task AND",
+		suite: "postgres", run: "TestDriver/Gate",
+	},
+	{
+		what: "a start or a success on PostgreSQL does not compare the revision",
+		file: "postgres/apply_plain.go",
+		old:  "  AND d.revision = w.revision\n", new: "",
+		suite: "postgres", run: "LateWrite|TestDriver/Fence|TestDriver/Apply",
+	},
+	{
+		what: "a start or a success on PostgreSQL does not compare the generation",
+		file: "postgres/apply_plain.go",
+		old:  "  AND d.generation = w.generation\n", new: "",
+		suite: "postgres", run: "TestDriver/Fence",
+	},
+	{
+		what: "a start on PostgreSQL does not compare the lease",
+		file: "postgres/apply_plain.go",
+		old:  "OR d.lease_until >= clock_timestamp() + w.need_lease * interval '1 microsecond')", new: "OR true)",
+		suite: "postgres", run: "TestDriver",
+	},
+	{
+		what: "a start on PostgreSQL does not compare the deadline",
+		file: "postgres/apply_plain.go",
+		old:  "d.deadline IS NULL OR d.deadline > clock_timestamp())", new: "true)",
+		suite: "postgres", run: "TestDriver",
+	},
+	// SQLite.
+	{
+		what: "SQLite does not compare the revision",
+		file: "sqlite/change.go",
+		old:  "AND revision = ? AND", new: "AND revision >= 0 * ? AND",
+		suite: "sqlite", run: "LateWrite|TestConformance/Fence",
+	},
+	{
+		what: "SQLite does not compare the generation",
+		file: "sqlite/change.go",
+		old:  "AND generation = ? AND", new: "AND generation >= 0 * ? AND",
+		suite: "sqlite", run: "TestConformance",
+	},
+	{
+		what: "SQLite does not compare the lease",
+		file: "sqlite/change.go",
+		old:  " AND lease_until >= ?", new: " AND lease_until >= 0 * ?",
+		suite: "sqlite", run: "TestConformance",
+	},
+	{
+		what: "SQLite ignores how many rows a write has changed",
+		file: "sqlite/apply.go",
+		old:  "		held[i] = n == 1\n", new: "		held[i] = n <= 1\n",
+		suite: "sqlite", run: "LateWrite|TestConformance",
+	},
+	{
+		what: "a commit of SQLite that failed is called done",
+		file: "sqlite/write.go",
+		old:  "		t.release(ctx, err)\n		return err\n", new: "		t.release(ctx, err)\n		return nil\n",
+		suite: "sqlite", run: "EachStatement|Commit|DiskFull",
+	},
+	{
+		what: "a migration of SQLite leaves its statements open",
+		file: "sqlite/migrate.go",
+		old:  "		defer s.close()", new: "		//",
+		suite: "sqlite", run: "ClosedPool",
+	},
+}
