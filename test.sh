@@ -70,6 +70,14 @@ have_pgbouncer() { # where internal/pgtest looks too
 	return 1
 }
 
+have_chromium() { # where the console's tests look
+	local name
+	for name in chromium chromium-browser google-chrome google-chrome-stable headless-shell; do
+		if command -v "$name" >/dev/null; then return; fi
+	done
+	[[ -x "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome" ]]
+}
+
 # Programs in other languages are run as examples.
 have_python() { command -v python3 >/dev/null && python3 -c 'import sqlite3' 2>/dev/null; }
 
@@ -80,9 +88,11 @@ find_missing() { # sets missing to Debian's names of what is lacking
 	have_compiler || missing+=(gcc libc6-dev)
 	have_postgres || missing+=(postgresql)
 	have_pgbouncer || missing+=(pgbouncer)
+	have_chromium || missing+=(chromium fonts-noto-core)
 	have_git || missing+=(git)
 	have_python || missing+=(python3)
 	command -v node >/dev/null || missing+=(nodejs)
+	command -v npm >/dev/null || missing+=(npm) # fetches what judges the console's pages
 	command -v sqlite3 >/dev/null || missing+=(sqlite3)
 	command -v psql >/dev/null || missing+=(postgresql-client)
 }
@@ -126,8 +136,8 @@ if ((${#missing[@]})); then
 	cat >&2 <<-TXT
 		The tests need what this machine lacks (Debian's package names): ${missing[*]}
 		  Debian, Ubuntu: sudo apt-get install ${missing[*]}
-		  Fedora, RHEL:   sudo dnf install gcc glibc-devel postgresql-server postgresql pgbouncer git python3 nodejs sqlite
-		  macOS:          xcode-select --install; brew install postgresql@17 pgbouncer python node sqlite
+		  Fedora, RHEL:   sudo dnf install gcc glibc-devel postgresql-server postgresql pgbouncer git python3 nodejs npm sqlite chromium
+		  macOS:          xcode-select --install; brew install postgresql@17 pgbouncer python node sqlite; brew install --cask google-chrome
 	TXT
 	exit 1
 fi

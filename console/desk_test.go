@@ -173,15 +173,21 @@ func (d *desk) somebody() *person {
 	return &person{desk: d, client: &http.Client{Jar: newJar()}, header: http.Header{}}
 }
 
-// person signs somebody in.
+// person is somebody who has signed in. The password is checked elsewhere: hashing it
+// takes long on purpose.
 func (d *desk) person(name string) *person {
 	d.Helper()
 	p := d.somebody()
-	a := p.signIn(name, password)
-	if a.status != 200 || a.path != "/" {
-		d.Fatalf("%s ends at %s with %d", name, a.path, a.status)
+	for _, u := range d.console.o.Users {
+		if u.Name == name {
+			p.client.Jar.SetCookies(mustParse(d.base+"/"), []*http.Cookie{{
+				Name: sessionCookie, Value: d.console.sessions.begin(u.Identity), Path: "/ops/consign/",
+			}})
+			return p
+		}
 	}
-	return p
+	d.Fatalf("there is no %s", name)
+	return nil
 }
 
 func (p *person) signIn(name, word string) answer {

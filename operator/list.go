@@ -21,7 +21,7 @@ type Filter struct {
 	Since   time.Time        // created then or later. Default: any
 	Before  time.Time        // created earlier. Default: any
 	Limit   int              // 1 to 1,000. Default: 100
-	Look    int              // rows to look at, at most: 1,000 to 20,000, in thousands. Default: 20,000
+	Look    int              // rows to look at: 1,000 to 20,000, in thousands. Default: 20,000
 	After   string           // Next of the page before, under the same filter. Default: from the front
 }
 
@@ -42,7 +42,7 @@ const (
 // is due, then what needs reconciliation, has failed, was cancelled, or succeeded, each
 // the newest first. Those of a subject come in no such order.
 //
-// One call looks at a bounded number of rows, Look at most. Where few of them match,
+// One call looks at a bounded number of rows: Look, and up to 1,000 more of each status. Where few of them match,
 // a page may hold fewer than the limit, or none, and still have a Next. Erased intents
 // are not listed, nor are stranded messages that have a finding (Show finds both).
 //
@@ -57,7 +57,7 @@ func (o *Operator) List(ctx context.Context, f Filter) (Page, error) {
 		return Page{}, err
 	}
 	var refs []driver.ID
-	for range f.looks() {
+	for left := f.looks(); left > 0; {
 		r := walks[at.Segment]
 		r.After, r.Limit = at.place(), lookAt
 		found, next, err := o.desk.Walk(ctx, r)
@@ -69,6 +69,9 @@ func (o *Operator) List(ctx context.Context, f Filter) (Page, error) {
 			at = cursorAt(at.Segment, p)
 		}
 		full := len(refs) == limit
+		if next != (driver.Place{}) {
+			left-- // what came to its end was short, and there are few of them
+		}
 		switch {
 		case full && (len(found) > 0 && at.Ref != found[len(found)-1].Ref.String()):
 		case next != (driver.Place{}):

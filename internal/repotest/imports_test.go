@@ -24,6 +24,7 @@ var mustSee = []string{
 	"./cmd/consign/internal/daemon",
 	"./cmd/consign/internal/metrics",
 	"./cmd/consign/internal/tracing",
+	"./console",
 	"./consigntest",
 	"./examples/supportdesk",
 	"./internal/canon",

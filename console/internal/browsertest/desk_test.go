@@ -33,7 +33,10 @@ type desk struct {
 	approval func(p approval.Proposal) consign.ID
 	exec     func(query string, args ...any)
 	base     string
+	linking  *sync.Mutex // a link replaces those before it
 }
+
+var roles = map[string]console.Role{"vera": console.Viewer, "otto": console.Operator, "olga": console.Operator, "anna": console.Admin}
 
 const password = "correct horse battery"
 
@@ -46,7 +49,7 @@ var hash = sync.OnceValue(func() string {
 })
 
 func people() (users []console.User) {
-	for name, role := range map[string]console.Role{"vera": console.Viewer, "otto": console.Operator, "olga": console.Operator, "anna": console.Admin} {
+	for name, role := range roles {
 		users = append(users, console.User{Identity: console.Identity{Name: name, Role: role}, Password: hash()})
 	}
 	return users
@@ -69,7 +72,7 @@ func open(t *testing.T, o console.Options) *desk {
 	if _, err := migrate.Up(ctx, store); err != nil {
 		t.Fatal(err)
 	}
-	d := &desk{T: t, ctx: ctx}
+	d := &desk{T: t, ctx: ctx, linking: &sync.Mutex{}}
 	d.exec = func(query string, args ...any) {
 		t.Helper()
 		if _, err := db.ExecContext(ctx, query, args...); err != nil {
