@@ -92,11 +92,14 @@ func TestEveryPageIsAccessibleInBothThemes(t *testing.T) {
 	d := open(t, optionsOf("staging"))
 	refs := d.furnish("mail", "tickets.triaged")
 	id := d.approval(proposal("the customer complained twice"))
-	pages := []struct{ name, path string }{
-		{"overview", "/"}, {"intents", "/intents"}, {"intents-filtered", "/intents?status=failed&kind=mail"}, {"intents-none", "/intents?kind=nothing"},
-		{"intent-late", "/intents/" + refs[0].String()}, {"intent-unknown", "/intents/" + refs[1].String()}, {"intent-chain", "/intents/" + refs[4].String()},
-		{"intent-stranded", "/intents/" + refs[3].String()}, {"review", "/review"}, {"queue", "/review/all"}, {"kinds", "/kinds"}, {"audit", "/audit"},
-		{"approvals", "/approvals"}, {"approval", "/approvals/" + id.String()}, {"missing", "/nowhere"}, {"wrong", "/audit?ref=x"},
+	pages := []struct {
+		name, path string
+		judge      int // 0: it is much like another, so only its width; 1: by axe where it is wide; 2: on a phone too
+	}{
+		{"overview", "/", 1}, {"intents", "/intents", 2}, {"intents-filtered", "/intents?status=failed&kind=mail", 0}, {"intents-none", "/intents?kind=nothing", 0},
+		{"intent-late", "/intents/" + refs[0].String(), 1}, {"intent-unknown", "/intents/" + refs[1].String(), 0}, {"intent-chain", "/intents/" + refs[4].String(), 1},
+		{"intent-stranded", "/intents/" + refs[3].String(), 0}, {"review", "/review", 2}, {"queue", "/review/all", 1}, {"kinds", "/kinds", 1}, {"audit", "/audit", 1},
+		{"approvals", "/approvals", 1}, {"approval", "/approvals/" + id.String(), 1}, {"missing", "/nowhere", 1}, {"wrong", "/audit?ref=x", 1},
 	}
 	for _, theme := range []string{"light", "dark"} {
 		t.Run(theme, func(t *testing.T) {
@@ -109,10 +112,10 @@ func TestEveryPageIsAccessibleInBothThemes(t *testing.T) {
 				stranger.look(theme, width, 800)
 				for _, page := range pages {
 					anna.open(page.path)
-					anna.fits(fmt.Sprintf("%s-%s-%d", page.name, theme, width), width == 1200 || page.name == "review" || page.name == "intents")
+					anna.fits(fmt.Sprintf("%s-%s-%d", page.name, theme, width), page.judge == 2 || page.judge == 1 && width == 1200)
 				}
 				stranger.open("/sign-in")
-				stranger.fits(fmt.Sprintf("sign-in-%s-%d", theme, width), true)
+				stranger.fits(fmt.Sprintf("sign-in-%s-%d", theme, width), width == 1200)
 			}
 			anna.open("/intents?status=failed")
 			anna.do(chromedp.Click(chromedp.CSS("[name=ref][type=checkbox]")))

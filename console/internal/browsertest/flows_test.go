@@ -29,6 +29,7 @@ func TestQueueIsWorkedWithKeys(t *testing.T) {
 	otto := d.person("otto")
 	otto.open("/review")
 	otto.see("mail", "outcome unknown", "connection refused", first.String())
+	otto.until("the script has run", `!document.querySelector(".keys").hidden`)
 	key := func(k string) {
 		t.Helper()
 		for _, typ := range []input.DispatchKeyEventType{input.DispatchKeyEventTypeKeyDown, input.DispatchKeyEventTypeKeyUp} { // as the keyboard does it: a text comes with the key
@@ -36,9 +37,9 @@ func TestQueueIsWorkedWithKeys(t *testing.T) {
 		}
 	}
 	key("n")
-	otto.until("the next", `document.body.innerText.includes("`+second.String()+`")`)
+	otto.until("the next", `document.body.innerText.includes("`+second.String()+`") && !document.querySelector(".keys").hidden`)
 	key("f")
-	otto.until("the first", `document.body.innerText.includes("`+first.String()+`")`)
+	otto.until("the first", `document.body.innerText.includes("`+first.String()+`") && !document.querySelector(".keys").hidden`)
 	key("2")
 	key("e")
 	otto.do(chromedp.KeyEvent("their log has no 1 such key")) // letters and digits are text in here
