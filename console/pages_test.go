@@ -54,7 +54,11 @@ func TestUnknownIsNeverShownAsFailed(t *testing.T) {
 // TestOverviewTellsWhatIsWrongAndWhatToDo: what waits, what is paused, what nobody
 // serves, and how it went lately.
 func TestOverviewTellsWhatIsWrongAndWhatToDo(t *testing.T) {
-	d := open(t, Options{})
+	t.Run("sqlite", func(t *testing.T) { overviewTells(t, open(t, Options{})) })
+	t.Run("postgres", func(t *testing.T) { overviewTells(t, onPostgres(t, Options{})) })
+}
+
+func overviewTells(t *testing.T, d *desk) {
 	vera := d.person("vera")
 	d.want(vera.get("/"), 200, "Nothing waits for a person", "There are no intents yet")
 	d.Message("mail", scene.Once)
@@ -71,7 +75,11 @@ func TestOverviewTellsWhatIsWrongAndWhatToDo(t *testing.T) {
 
 // TestIntentsAreFilteredAndPaged: by status, kind, channel, subject, age and code.
 func TestIntentsAreFilteredAndPaged(t *testing.T) {
-	d := open(t, Options{})
+	t.Run("sqlite", func(t *testing.T) { filteredAndPaged(t, open(t, Options{})) })
+	t.Run("postgres", func(t *testing.T) { filteredAndPaged(t, onPostgres(t, Options{})) })
+}
+
+func filteredAndPaged(t *testing.T, d *desk) {
 	d.Subject = "customer:7"
 	seven := d.Rejected(d.Message("mail", scene.Once))
 	d.Subject = ""
@@ -153,7 +161,11 @@ func TestFindingIsRecordedFromTheQueue(t *testing.T) {
 
 // TestOfTwoPeopleOneWinsAndTheOtherIsTold: nothing that the second one writes is lost.
 func TestOfTwoPeopleOneWinsAndTheOtherIsTold(t *testing.T) {
-	d := open(t, Options{})
+	t.Run("sqlite", func(t *testing.T) { twoPeople(t, open(t, Options{})) })
+	t.Run("postgres", func(t *testing.T) { twoPeople(t, onPostgres(t, Options{})) })
+}
+
+func twoPeople(t *testing.T, d *desk) {
 	ref := d.Unknown(d.Message("mail", scene.Once))
 	page := "/intents/" + ref.String()
 	otto, olga := d.person("otto"), d.person("olga")

@@ -107,8 +107,9 @@ func (c *Console) signIn(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	name = name[:min(len(name), 129)] // longer than any that exists: what is remembered stays small
-	keys := []string{"name\x00" + name, "peer\x00" + peerName(r)}
-	for i, l := range []*limiter{&c.names, &c.peers} {
+	// By address first: one that has used up its tries cannot use up those of a name.
+	keys := []string{"peer\x00" + peerName(r), "name\x00" + name}
+	for i, l := range []*limiter{&c.peers, &c.names} {
 		if ok, wait := l.take(keys[i]); !ok {
 			seconds := int(math.Ceil(wait.Seconds()))
 			w.Header().Set("Retry-After", strconv.Itoa(seconds))
@@ -122,8 +123,8 @@ func (c *Console) signIn(w http.ResponseWriter, r *http.Request) {
 		c.signInForm(w, v, http.StatusUnauthorized, signingIn{Next: next, Wrong: "Name or password is wrong."})
 		return
 	}
-	c.names.giveBack(keys[0])
-	c.peers.giveBack(keys[1])
+	c.peers.giveBack(keys[0])
+	c.names.giveBack(keys[1])
 	c.enter(w, v, who, next)
 }
 
