@@ -49,7 +49,7 @@ type action struct {
 
 var actionTexts = map[operator.Action][2]string{
 	operator.ActResolve:   {"Record what you found", "It takes the intent out of review. Its status stays as it is. A wrong finding can be corrected by another; both stay."},
-	operator.ActRedeliver: {"Redeliver", "Creates a new intent under the same delivery key: a far side that knows the key does it once."},
+	operator.ActRedeliver: {"Redeliver", "Creates a new intent under the same delivery key: a far side that drops repeated keys takes it for the same."},
 	operator.ActReissue:   {"Reissue", "Creates a new intent under a fresh delivery key: to the far side it is something new."},
 	operator.ActCancel:    {"Cancel", "Stops it before it is started again. What was started cannot be recalled."},
 }
