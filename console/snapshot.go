@@ -22,7 +22,7 @@ type snapshot struct {
 
 // How far counts go, and what the sparklines show.
 const (
-	countTo     = 1000
+	countTo     = 500
 	recentSpan  = time.Hour
 	recentParts = 30
 	approvalsTo = 100
