@@ -54,7 +54,12 @@ func TestOnlyThisMachineIsLetInUnlessTold(t *testing.T) {
 		{"a host that is not", Options{Hosts: []string{"console.example.org"}}, "127.0.0.1:5", "localhost", false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			w := open(t, c.o).ask(c.peer, c.host, "/sign-in", nil)
+			c.o.Users = people()
+			console, err := New(storeOf(t), &c.o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			w := (&desk{T: t, console: console}).ask(c.peer, c.host, "/sign-in", nil)
 			if got := w.Code == http.StatusOK; got != c.open || !got && w.Code != http.StatusForbidden {
 				t.Errorf("answered %d", w.Code)
 			}

@@ -33,14 +33,18 @@ func HashPassword(password string) (string, error) {
 	if !utf8.ValidString(password) {
 		return "", errors.New("console: password is not valid UTF-8")
 	}
+	return hashOf(password, hashRounds)
+}
+
+func hashOf(password string, rounds int) (string, error) {
 	salt := make([]byte, 16)
 	rand.Read(salt)
-	key, err := pbkdf2.Key(sha512.New, password, salt, hashRounds, 32)
+	key, err := pbkdf2.Key(sha512.New, password, salt, rounds, 32)
 	if err != nil {
 		return "", err
 	}
 	b := base64.RawStdEncoding
-	return "$" + hashScheme + "$" + strconv.Itoa(hashRounds) + "$" + b.EncodeToString(salt) + "$" + b.EncodeToString(key), nil
+	return "$" + hashScheme + "$" + strconv.Itoa(rounds) + "$" + b.EncodeToString(salt) + "$" + b.EncodeToString(key), nil
 }
 
 // hashed is a hash that was read.
