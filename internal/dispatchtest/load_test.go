@@ -205,7 +205,8 @@ func TestConnectionsCutUnderLoadLoseNothingAndRepeatNothing(t *testing.T) {
 func TestForeignWriteLockUnderLoadLosesNothingAndRepeatsNothing(t *testing.T) {
 	d := migrated(t, databases[1].make(t))
 	far := newReceiver(t)
-	p := program{Address: d.address, Receiver: far.place(), Policy: steady, Kinds: grid(12*time.Second, 2*time.Second)}
+	// The lease has room for a whole loop and for every time that the lock is held.
+	p := program{Address: d.address, Receiver: far.place(), Policy: steady, Kinds: grid(30*time.Second, 2*time.Second)}
 	c := d.hire(t, 2, p)
 	stop := d.pour(t, p.Kinds)
 	far.more(t, 20)

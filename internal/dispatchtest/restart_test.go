@@ -28,9 +28,11 @@ var blows = []blow{
 		return call()
 	}},
 	{"in the midst of it", pgtest.Kill, func(d *database, call func() error, down func()) error {
-		if err := d.block(); err != nil {
+		blocker, err := d.block()
+		if err != nil {
 			return err
 		}
+		defer blocker.Close(context.Background()) // and not before: what nobody holds is collected, with its connection
 		told := make(chan error, 1)
 		go func() { told <- call() }()
 		if err := d.blocked(); err != nil {
@@ -50,14 +52,14 @@ var blows = []blow{
 
 // block has a connection of its own keep everybody away from the deliveries, until
 // the server goes down.
-func (d *database) block() error {
+func (d *database) block() (*pgx.Conn, error) {
 	ctx := context.Background()
 	conn, err := pgx.Connect(ctx, d.URL)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	_, err = conn.Exec(ctx, "BEGIN; LOCK TABLE "+d.Schema+".delivery IN ACCESS EXCLUSIVE MODE", pgx.QueryExecModeSimpleProtocol)
-	return err
+	return conn, err
 }
 
 // blocked waits until a write of a delivery waits for its lock.
