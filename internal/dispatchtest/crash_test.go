@@ -64,6 +64,9 @@ func TestCrashAtEveryPointLosesNothingAndRepeatsOnlyWhatMayBe(t *testing.T) {
 		for i, p := range crashPoints {
 			victim := program{Address: d.address, Name: "victim", Receiver: far.place(), Policy: brief}
 			victim.Trouble = trouble{Point: p.at, Refs: map[string]int{}, Sig: syscall.SIGKILL}
+			if p.at == atSettled && p.refused > 0 {
+				victim.Wait = 2 * time.Second // for none to go on while the slowest comes to its point
+			}
 			for _, k := range grid(briefLease, briefTimeout) {
 				c := &cell{crashPoint: p, of: k.Name, kind: k.named(fmt.Sprintf("%s %d", strings.ReplaceAll(k.Name, ",", ""), i))}
 				refs := d.enqueue(t, c.kind, 3) // two more, whatever becomes of them

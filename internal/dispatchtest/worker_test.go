@@ -38,6 +38,7 @@ type program struct {
 	Kinds    []kind
 	Policy   lifecycle.Policy
 	Trouble  trouble
+	Wait     time.Duration // between two attempts. Default: 100 ms
 	Replay   bool          // at the end, make every write that was ever made once more
 	Signals  bool          // end by a signal, as the documentation of consign's Serve advises
 	Deaf     bool          // send requests without heeding the effect's context
@@ -198,7 +199,11 @@ func (p *program) config(s driver.Driver, observe func(dispatch.Observation)) di
 		point = w.at
 	}
 	for _, k := range p.Kinds {
-		c.Served = append(c.Served, k.served(&sender{to: p.Receiver, name: p.Name, deaf: p.Deaf, at: point}))
+		s := k.served(&sender{to: p.Receiver, name: p.Name, deaf: p.Deaf, at: point})
+		if p.Wait > 0 {
+			s.Schedule.Waits = []time.Duration{p.Wait}
+		}
+		c.Served = append(c.Served, s)
 	}
 	return c
 }
