@@ -11,6 +11,7 @@ import (
 func settleTests[TX any]() []test[TX] {
 	return []test[TX]{
 		{"a failure writes its log row", "what happened in an attempt is kept, atomically with what became of it", failureLogs[TX]},
+		{"the end has its time", "what comes after the end does not move when it was", endKeepsItsTime[TX]},
 		{"a success writes none and clears the error", "only what was not a plain success has a log row", successLogsNothing[TX]},
 		{"applies at most once", "a settle that is repeated changes nothing", settlesOnce[TX]},
 		{"late evidence is kept once", "what a fenced writer saw is appended once per attempt, and touches no delivery", lateEvidence[TX]},
@@ -111,4 +112,15 @@ func evidenceOfNothing[TX any](b *bench[TX]) {
 	there := b.add(b.message("mail"))
 	b.ok("append", b.Bound.Append(b.ctx, []driver.Logged{late(ref, lifecycle.Accepted), late(driver.NewID(), lifecycle.Accepted), late(there, lifecycle.Unknown)}))
 	b.that(b.count("attempt") == 1 && len(b.history(there)) == 1, "%d log rows, want the one of the delivery that exists", b.count("attempt"))
+}
+
+func endKeepsItsTime[TX any](b *bench[TX]) {
+	ref := b.inFlight(b.work("k"))
+	ended := b.apply(ref, is(lifecycle.EvSucceeded)).UpdatedAt
+	b.shift(time.Second)
+	moved := b.record(ref).UpdatedAt // Shift moves stored times back
+	b.that(!ended.IsZero() && !moved.IsZero(), "it has no time")
+	after := b.apply(ref, is(lifecycle.EvCallbackFailed))
+	b.that(after.State.Code == lifecycle.PostEffectCallbackFailed && after.UpdatedAt.Equal(moved),
+		"%s, and the time of the end went from %v to %v", after.State.Code, moved, after.UpdatedAt)
 }

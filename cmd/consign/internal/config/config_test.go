@@ -292,3 +292,22 @@ func TestOptionsAreGivenOnce(t *testing.T) {
 		}
 	}
 }
+
+// Every fault of the console's users is told, each at its line, beside those of
+// everything else.
+func TestFaultsOfConsoleUsersAreAllTold(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "consign.toml")
+	text := "workers = \"x\"\n[console.users.vera]\nrole = \"boss\"\n[console.users.ann]\nrole = \"viewer\"\n"
+	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err := Load(Source{File: name})
+	if err == nil {
+		t.Fatal("accepted")
+	}
+	for _, want := range []string{":1: workers", ":3: console.users.vera.role", "console.users.vera.password_hash_file", "console.users.ann.password_hash_file"} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("%q is not in\n%s", want, err)
+		}
+	}
+}

@@ -54,7 +54,11 @@ func (l *loader) user(t *table, name string) console.User {
 	t.text("role", &role)
 	u := console.User{Password: t.secret("password_hash").text}
 	u.Name, u.Role = name, console.Role(role)
-	if u.Password == "" && l.secrets && len(t.load.faults) == 0 {
+	if !slices.Contains([]console.Role{console.Viewer, console.Operator, console.Admin}, u.Role) {
+		t.fault("role", "is not viewer, operator or admin")
+	}
+	_, env := t.values["password_hash_env"]
+	if _, file := t.values["password_hash_file"]; !env && !file {
 		t.fault("password_hash_file", "or password_hash_env is missing: it names what \"consign hash-password\" printed")
 	}
 	t.done()
