@@ -96,7 +96,7 @@ func TestMedian(t *testing.T) {
 		in   []float64
 		want float64
 	}{{nil, 0}, {[]float64{3}, 3}, {[]float64{3, 1}, 2}, {[]float64{9, 1, 5}, 5}, {[]float64{4, 1, 3, 2}, 2.5}} {
-		if got := median(c.in); got != c.want {
+		if got := Median(c.in); got != c.want {
 			t.Errorf("median of %v is %v, want %v", c.in, got, c.want)
 		}
 	}

@@ -95,9 +95,13 @@ func spentHere(fn func() error) (Spent, error) {
 		syscall.Getrusage(syscall.RUSAGE_SELF, &usage)
 		return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 	}
-	began, before := time.Now(), cpu()
+	began, before, heap := time.Now(), cpu(), readHeap()
 	err := fn()
-	return Spent{Seconds: time.Since(began).Seconds(), Client: (cpu() - before).Seconds()}, err
+	after := readHeap()
+	return Spent{
+		Seconds: time.Since(began).Seconds(), Client: (cpu() - before).Seconds(),
+		Allocs: after.objects - heap.objects, AllocBytes: after.bytes - heap.bytes,
+	}, err
 }
 
 // workLite is the work of P1 in SQLite.

@@ -11,13 +11,14 @@ import (
 type Line struct {
 	Measure string  `json:"measure"`
 	What    string  `json:"what"`
-	Ratio   float64 `json:"ratio"` // of medians; or the median itself, where Unit says so
-	Low     float64 `json:"low"`   // of the rounds
-	High    float64 `json:"high"`  //
-	Unit    string  `json:"unit"`  // "x" for ratios
-	Goal    string  `json:"goal"`  // in words
-	Met     bool    `json:"met"`   //
-	Ours    float64 `json:"ours"`  // medians of what was compared
+	Ratio   float64 `json:"ratio"`            // of medians; or the median itself, where Unit says so
+	Low     float64 `json:"low"`              // of the rounds
+	High    float64 `json:"high"`             //
+	Unit    string  `json:"unit"`             // "x" for ratios
+	Goal    string  `json:"goal"`             // in words
+	Margin  float64 `json:"margin,omitempty"` // how far beyond its goal, as a factor: 1 is just met; 0: no goal
+	Met     bool    `json:"met"`
+	Ours    float64 `json:"ours"` // medians of what was compared
 	Theirs  float64 `json:"theirs,omitempty"`
 }
 
@@ -88,12 +89,22 @@ func Compare(samples []Sample) []Line {
 	return lines
 }
 
+// Comparisons are what the lines of a measure say they compare.
+func Comparisons(measure string) (what []string) {
+	for _, c := range comparisons {
+		if c.measure == measure {
+			what = append(what, c.what)
+		}
+	}
+	return what
+}
+
 func (c comparison) line(ours, theirs []*Sample) Line {
-	l := Line{Measure: c.measure, What: c.what, Unit: cmp.Or(c.unit, "x"), Ours: median(values(ours, c.of))}
+	l := Line{Measure: c.measure, What: c.what, Unit: cmp.Or(c.unit, "x"), Ours: Median(values(ours, c.of))}
 	l.Ratio = l.Ours
 	rounds := values(ours, c.of)
 	if c.theirs != "" {
-		l.Theirs = median(values(theirs, c.of))
+		l.Theirs = Median(values(theirs, c.of))
 		l.Ratio = l.Ours / l.Theirs
 		rounds = rounds[:min(len(ours), len(theirs))]
 		for i := range rounds {
@@ -103,12 +114,11 @@ func (c comparison) line(ours, theirs []*Sample) Line {
 	l.Low, l.High = slices.Min(rounds), slices.Max(rounds)
 	switch {
 	case c.atLeast > 0:
-		l.Goal, l.Met = fmt.Sprintf(">= %g", c.atLeast), l.Ratio >= c.atLeast
+		l.Goal, l.Margin = fmt.Sprintf(">= %g", c.atLeast), l.Ratio/c.atLeast
 	case c.atMost > 0:
-		l.Goal, l.Met = fmt.Sprintf("<= %g", c.atMost), l.Ratio <= c.atMost
-	default:
-		l.Met = true
+		l.Goal, l.Margin = fmt.Sprintf("<= %g", c.atMost), c.atMost/l.Ratio
 	}
+	l.Met = l.Goal == "" || l.Margin >= 1
 	return l
 }
 
@@ -120,8 +130,8 @@ func values(samples []*Sample, of figure) []float64 {
 	return out
 }
 
-// median is the middle one, or the mean of the middle two.
-func median(v []float64) float64 {
+// Median is the middle one, or the mean of the middle two.
+func Median(v []float64) float64 {
 	v = slices.Sorted(slices.Values(v))
 	n := len(v)
 	if n == 0 {
@@ -139,15 +149,15 @@ func Print(w io.Writer, lines []Line) {
 			met = map[bool]string{true: "yes", false: "no"}[l.Met]
 		}
 		if l.Theirs != 0 {
-			detail = fmt.Sprintf("%s against %s", short(l.Ours), short(l.Theirs))
+			detail = fmt.Sprintf("%s against %s", Short(l.Ours), Short(l.Theirs))
 		}
-		fmt.Fprintf(w, "%-4s %-54s %9s  %-19s %-9s %-4s %s\n", l.Measure, l.What, short(l.Ratio)+" "+l.Unit,
-			short(l.Low)+" to "+short(l.High), l.Goal, met, detail)
+		fmt.Fprintf(w, "%-4s %-54s %9s  %-19s %-9s %-4s %s\n", l.Measure, l.What, Short(l.Ratio)+" "+l.Unit,
+			Short(l.Low)+" to "+Short(l.High), l.Goal, met, detail)
 	}
 }
 
-// short writes a number with three digits that count.
-func short(v float64) string {
+// Short writes a number with three digits that count.
+func Short(v float64) string {
 	switch {
 	case v >= 100:
 		return fmt.Sprintf("%.0f", v)

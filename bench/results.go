@@ -22,7 +22,7 @@ type Results struct {
 	Machine  Machine  `json:"machine"`
 	Config   Config   `json:"config"`
 	Measures []string `json:"measures"`
-	Lines    []Line   `json:"lines"`
+	Lines    []Line   `json:"lines,omitempty"`
 	Samples  []Sample `json:"samples"`
 }
 
@@ -99,7 +99,7 @@ func syncTime(dir string) (ms float64, err error) {
 		}
 		took = append(took, float64(time.Since(began).Microseconds())/1000)
 	}
-	return median(took), nil
+	return Median(took), nil
 }
 
 // PrintConfiguration writes where and with what the comparison runs.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
@@ -57,9 +56,6 @@ var subjects = map[string][]string{
 func (s *Suite) Run(ctx context.Context, measures []string, done func(Sample)) error {
 	var names []string
 	for _, m := range measures {
-		if !slices.Contains(Measures, m) {
-			return fmt.Errorf("no measure %q; there are %s", m, strings.Join(Measures, ", "))
-		}
 		for _, name := range subjects[m] {
 			if !slices.Contains(names, name) {
 				names = append(names, name)

@@ -55,6 +55,8 @@ type Sample struct {
 	MaxRSS  int64   `json:"max_rss_kib,omitempty"`  // of the draining process of P11
 	Text    int64   `json:"text_kib,omitempty"`     // of which program text
 	Stopped float64 `json:"stop_seconds,omitempty"` // from the last completion to the end of the engine
+	Curve   string  `json:"curve,omitempty"`        // the growth curve that it is a point of
+	Point   float64 `json:"point,omitempty"`        // where on the curve
 }
 
 // subject is something that drains a backlog in a database. Each method leaves

@@ -1,0 +1,85 @@
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"strings"
+
+	"github.com/consign-go/consign/bench"
+)
+
+// options are what the flags say.
+type options struct {
+	config   bench.Config
+	measures []string
+	out      string
+	page     string
+	render   bool
+	dir      string
+	trace    string
+	settings map[string]string
+}
+
+func parse(args []string) (*options, error) {
+	o := &options{settings: map[string]string{}}
+	f := flag.NewFlagSet("compare", flag.ContinueOnError)
+	sizes(f, &o.config)
+	f.StringVar(&o.out, "out", "", "a file for the raw results as JSON")
+	f.StringVar(&o.page, "page", "", "the directory of the documents: what is measured goes into performance/results.json there,\nin place of what it had of the same measures, and performance.md is made again")
+	f.BoolVar(&o.render, "render", false, "with -page: measure nothing, make the page from the raw results")
+	f.StringVar(&o.dir, "dir", "", "where the server's directory is made (default: the one for temporary files)")
+	f.StringVar(&o.trace, "trace", "", "a directory for profiles; such a run's figures are not for comparing")
+	measures := f.String("measures", "all", "which measures to take, separated by commas: P1 to P11, growth or single curves of it, all.\nThere are "+
+		strings.Join(bench.Everything(), " "))
+	f.Func("set", "a server setting, name=value; may be repeated", func(s string) error {
+		name, value, ok := strings.Cut(s, "=")
+		if !ok {
+			return errors.New("want name=value")
+		}
+		o.settings[name] = value
+		return nil
+	})
+	if err := f.Parse(args); err != nil {
+		return nil, err
+	}
+	var err error
+	o.measures, err = bench.Select(strings.Split(*measures, ","))
+	switch {
+	case err != nil:
+	case f.NArg() > 0:
+		err = fmt.Errorf("unexpected argument %q", f.Arg(0))
+	case o.render && o.page == "":
+		err = errors.New("-render needs -page, the directory of the documents")
+	case o.page != "" && o.trace != "":
+		err = errors.New("-trace costs time itself: its figures are not for the page")
+	}
+	return o, err
+}
+
+// sizes are the flags of what is shared by all subjects.
+func sizes(f *flag.FlagSet, c *bench.Config) {
+	d := bench.Config{}.Filled()
+	for _, size := range []struct {
+		field *int
+		value int
+		name  string
+		usage string
+	}{
+		{&c.Runs, d.Runs, "runs", "rounds; each subject runs once in each"},
+		{&c.N, d.N, "n", "intents and jobs in a drain"},
+		{&c.Workers, d.Workers, "workers", "deliveries and jobs in hand at once"},
+		{&c.Pool, d.Pool, "pool", "connections of each subject"},
+		{&c.Payload, d.Payload, "payload", "bytes of Consign's payloads"},
+		{&c.Large, d.Large, "large", "bytes of the large payloads of P3"},
+		{&c.Batch, d.Batch, "batch", "Consign, work only: rows in one write"},
+		{&c.Lanes, d.Lanes, "lanes", "Consign, work only: writes at once"},
+		{&c.Inserters, d.Inserters, "inserters", "connections that enqueue"},
+		{&c.InsertBatch, d.InsertBatch, "insert-batch", "rows in one enqueuing transaction"},
+		{&c.Calls, d.Calls, "calls", "transactions in one block of P6"},
+		{&c.Memory, d.Memory, "memory", "intents and jobs in the drain of P11"},
+		{&c.SQLite, d.SQLite, "sqlite", "intents and jobs in the drain of P10"},
+	} {
+		f.IntVar(size.field, size.name, size.value, size.usage)
+	}
+}
