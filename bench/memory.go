@@ -4,11 +4,11 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"strings"
-	"syscall"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 )
@@ -23,7 +23,8 @@ type child struct {
 	Config  Config
 	N       int
 	Took    float64 // seconds
-	Text    int64   // KiB of files that are resident at the end: the program's text
+	Text    int64   // KiB of files that are resident at the end: the program's text, with both subjects and SQLite in it
+	Peak    int64   // KiB that were resident at most
 }
 
 // Child drains in a process of its own, whose memory is then its own too. It
@@ -48,17 +49,17 @@ func Child(ctx context.Context) (bool, error) {
 		if err != nil {
 			return err
 		}
-		c.Took, c.Text = took.Seconds(), residentText()
+		c.Took, c.Text, c.Peak = took.Seconds(), status("RssFile:"), status("VmHWM:")
 		return json.NewEncoder(os.Stdout).Encode(c)
 	})
 }
 
-// residentText is how much of the program itself is in memory, in KiB; 0 where the
-// system does not tell. This one has both subjects and SQLite in it.
-func residentText() (kib int64) {
+// status reads one figure about this process's memory, in KiB; 0 where the system
+// does not tell.
+func status(name string) (kib int64) {
 	raw, _ := os.ReadFile("/proc/self/status")
 	for line := range strings.Lines(string(raw)) {
-		if rest, ok := strings.CutPrefix(line, "RssFile:"); ok {
+		if rest, ok := strings.CutPrefix(line, name); ok {
 			fmt.Sscan(rest, &kib)
 		}
 	}
@@ -94,11 +95,12 @@ func (s *Suite) memory(ctx context.Context, name, subject string) (Sample, error
 		if err := json.Unmarshal(answer.Bytes(), &c); err != nil {
 			return err
 		}
-		usage, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage)
-		if !ok {
-			return fmt.Errorf("this system does not tell the memory of a child")
+		// What the system tells of an ended child (ru_maxrss) begins with what its
+		// parent had when it started the child, and this process has enqueued a million.
+		if c.Peak == 0 {
+			return errors.New("this system does not tell a process's own memory")
 		}
-		out.MaxRSS, out.Text = usage.Maxrss, c.Text
+		out.MaxRSS, out.Text = c.Peak, c.Text
 		out.Drain.Seconds, out.PerSec = c.Took, float64(n)/c.Took
 		left, err := sub.left(ctx, pool)
 		if err == nil && left != 0 {

@@ -12,14 +12,14 @@ import (
 const style = `
 .page{fill:#fff;stroke:#d1d9e0}
 text{font:13px system-ui,-apple-system,"Segoe UI","Noto Sans",Helvetica,Arial,sans-serif;fill:#1f2328}
-.title{font-size:16px;font-weight:600}.head{font-weight:600}.tick{font-size:12px;fill:#59636e}
+.title{font-size:16px;font-weight:600}.head{font-weight:600}.tick{font-size:12px;fill:#59636e}.value{font-size:12px;stroke:#fff;stroke-width:4px;paint-order:stroke}
 .grid{stroke:#d1d9e0}.minor{stroke:#eaeef2}.frame{stroke:#818b98;fill:none}.goal{stroke:#1f2328;stroke-width:1.5}
 .line{fill:none;stroke-width:2}.mark{stroke-width:1.5}.range{stroke-width:1.5;opacity:.65}
 .c0{--c:#0550ae}.c1{--c:#bc4c00}.c2{--c:#116329}.c3{--c:#8250df}.c4{--c:#57606a}
 .line,.mark,.range{stroke:var(--c)}.mark{fill:var(--c)}.hollow{fill:#fff}
 @media (prefers-color-scheme:dark){
 .page{fill:#0d1117;stroke:#3d444d}text{fill:#f0f6fc}.tick{fill:#9198a1}
-.grid{stroke:#3d444d}.minor{stroke:#21262d}.frame{stroke:#656c76}.goal{stroke:#f0f6fc}.hollow{fill:#0d1117}
+.grid{stroke:#3d444d}.minor{stroke:#21262d}.frame{stroke:#656c76}.goal{stroke:#f0f6fc}.hollow{fill:#0d1117}.value{stroke:#0d1117}
 .c0{--c:#79c0ff}.c1{--c:#ffa657}.c2{--c:#56d364}.c3{--c:#d2a8ff}.c4{--c:#b1bac4}
 }`
 

@@ -25,6 +25,7 @@ type Rows struct {
 	Axis               Axis
 	Series             []string // names for the legend; one alone needs none
 	Rows               []Row
+	Note               string  // in place of a legend
 	Line               float64 // a line across all rows at this value; 0: none
 	LineName           string
 }
@@ -37,7 +38,13 @@ const (
 
 // SVG draws the chart.
 func (r Rows) SVG() []byte {
-	height := rowTop + rowHeight*float64(len(r.Rows)) + rowBottom
+	top := rowTop
+	if len(r.Series) < 2 && r.Note == "" && r.Line == 0 {
+		top -= 26
+	} else if r.Line > 0 {
+		top += 14
+	}
+	height := top + rowHeight*float64(len(r.Rows)) + rowBottom
 	c := open(r.Title, r.Description, width, height)
 	names := 0.0
 	values := []float64{}
@@ -54,11 +61,12 @@ func (r Rows) SVG() []byte {
 		}
 	}
 	names = min(names, 400)
-	b := box{margin + names + 12, rowTop, 0, rowHeight * float64(len(r.Rows))}
+	b := box{margin + names + 12, top, 0, rowHeight * float64(len(r.Rows))}
 	b.w = width - b.x - margin - 64 // labels stand right of the marks
 	if len(r.Series) > 1 {
-		c.legend(margin, 54, r.Series, false)
+		c.legend(margin-8, 54, r.Series, false)
 	}
+	c.text(margin, 50, "tick", "start", r.Note)
 	r.draw(c, b, r.Axis.ruler(values))
 	return c.close()
 }
@@ -95,6 +103,6 @@ func (v Value) draw(c *canvas, b box, x *ruler, y float64) {
 	}
 	c.mark(v.Series, v.Hollow, at, y)
 	if v.Label != "" {
-		c.text(max(at, end)+10, y+4, "tick", "start", v.Label)
+		c.text(max(at, end)+10, y+4, "value", "start", v.Label)
 	}
 }
