@@ -63,6 +63,8 @@ func parse(args []string) (*options, error) {
 	f.IntVar(&o.config.Calls, "calls", d.Calls, "transactions in one block of P6")
 	f.IntVar(&o.config.Memory, "memory", d.Memory, "intents and jobs in the drain of P11")
 	f.IntVar(&o.config.SQLite, "sqlite", d.SQLite, "intents and jobs in the drain of P10")
+	f.IntVar(&o.config.Rate, "rate", d.Rate, "transactions a second of P7")
+	f.IntVar(&o.config.Paced, "paced", d.Paced, "transactions in one run of P7, without the first second")
 	f.StringVar(&o.out, "out", "", "a file for the raw results as JSON")
 	f.StringVar(&o.dir, "dir", "", "where the server's directory is made (default: the one for temporary files)")
 	f.StringVar(&o.trace, "trace", "", "a directory for profiles; such a run's figures are not for comparing")
