@@ -36,7 +36,7 @@ func TestEverySubjectCompletes(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
 	defer cancel()
 	s := &Suite{URL: cluster.URL(), Config: Config{
-		N: 300, InsertBatch: 100, Workers: 50, Calls: 40, Memory: 300, SQLite: 100, Runs: 1,
+		N: 300, InsertBatch: 100, Workers: 50, Calls: 40, Memory: 300, SQLite: 100, Rate: 200, Paced: 100, Runs: 1,
 	}}
 	if err := s.Open(ctx); err != nil {
 		t.Fatal(err)
@@ -123,5 +123,24 @@ func TestInputsHaveTheSizeAskedFor(t *testing.T) {
 		if err != nil || len(row.Payload) != 100 {
 			t.Errorf("%d bytes: %s, %v", len(row.Payload), row.Payload, err)
 		}
+	}
+}
+
+func TestQuantilesAreOfWhatWasMeasured(t *testing.T) {
+	var took []time.Duration
+	for i := 1000; i > 0; i-- {
+		took = append(took, time.Duration(i)*time.Millisecond)
+	}
+	d := newDistribution(took)
+	if d.Count != 1000 || len(d.Quantiles) != 24 {
+		t.Fatalf("%+v", d)
+	}
+	for q, want := range map[float64]float64{0: 1, 0.05: 50, 0.5: 500, 0.95: 950, 0.99: 990, 0.999: 999, 0.9999: 1000, 1: 1000} {
+		if got := d.at(q); got != want {
+			t.Errorf("quantile %v is %v, want %v", q, got, want)
+		}
+	}
+	if d := newDistribution(nil); d != nil || !math.IsNaN(d.at(0.5)) {
+		t.Errorf("of nothing: %+v", d)
 	}
 }

@@ -81,11 +81,7 @@ func (s *Suite) lite(ctx context.Context, name string, sub subject[*sql.DB]) (ou
 		return out, err
 	}
 	out.Drain.Seconds, out.Stopped, out.PerSec = took.Seconds(), stopping.Seconds(), float64(n)/took.Seconds()
-	left, err := sub.left(ctx, db)
-	if err == nil && left != 0 {
-		err = fmt.Errorf("%d of %d are not completed", left, n)
-	}
-	return out, err
+	return out, complete(ctx, db, sub, n)
 }
 
 // spentHere is what fn costs where there is no server.

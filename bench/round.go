@@ -25,6 +25,11 @@ const (
 	WorkLite    = "consign work, sqlite"
 	RiverLite   = "river, sqlite"
 
+	LatencyWoken    = "consign latency, same process"
+	LatencyNotified = "consign latency, other process"
+	LatencyPolled   = "consign latency, polling"
+	RiverLatency    = "river latency, other process"
+
 	manyClients = " (many clients)"
 )
 
@@ -41,7 +46,7 @@ func drains(c Config) map[string]subject[*pgxpool.Pool] {
 }
 
 // Measures are what can be asked for, in the order in which they run.
-var Measures = []string{"P1", "P2", "P3", "P4", "P5", "P6", "P10", "P11"}
+var Measures = []string{"P1", "P2", "P3", "P4", "P5", "P6", "P7", "P10", "P11"}
 
 // subjects are whom a measure needs, in turn.
 var subjects = map[string][]string{
@@ -86,6 +91,15 @@ func (s *Suite) rest(ctx context.Context, measures []string, add func(Sample)) e
 	if slices.Contains(measures, "P6") {
 		if err := s.enqueueing(ctx, add); err != nil {
 			return fmt.Errorf("P6: %w", err)
+		}
+	}
+	if slices.Contains(measures, "P7") {
+		for _, l := range latencies {
+			sample, err := s.latency(ctx, l)
+			if err != nil {
+				return fmt.Errorf("P7: %s: %w", l.name, err)
+			}
+			add(sample)
 		}
 	}
 	if slices.Contains(measures, "P10") {

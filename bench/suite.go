@@ -23,6 +23,8 @@ type Config struct {
 	Calls       int `json:"calls"`        // transactions in one block of P6. Default: 2,000
 	Memory      int `json:"memory"`       // intents in the drain of P11. Default: 1,000,000
 	SQLite      int `json:"sqlite"`       // intents and jobs in the drain of P10. Default: 100,000
+	Rate        int `json:"rate"`         // transactions a second of P7. Default: 500
+	Paced       int `json:"paced"`        // transactions in one run of P7, without the first second. Default: 5,000
 	Runs        int `json:"runs"`         // rounds. Default: 5
 }
 
@@ -34,7 +36,7 @@ func (c Config) Filled() Config {
 	}{
 		{&c.N, 200_000}, {&c.Payload, 100}, {&c.Large, 1500}, {&c.Workers, 2000}, {&c.Pool, 8}, {&c.Batch, 1000},
 		{&c.Lanes, 2}, {&c.Inserters, 2}, {&c.InsertBatch, 5000}, {&c.Calls, 2000}, {&c.Memory, 1_000_000},
-		{&c.SQLite, 100_000}, {&c.Runs, 5},
+		{&c.SQLite, 100_000}, {&c.Rate, 500}, {&c.Paced, 5000}, {&c.Runs, 5},
 	} {
 		if *f.field == 0 {
 			*f.field = f.value
@@ -50,13 +52,15 @@ type Sample struct {
 	N       int     `json:"n"`
 	Enqueue Spent   `json:"enqueue,omitzero"`
 	Drain   Spent   `json:"drain,omitzero"`
-	PerSec  float64 `json:"per_second"`             // drained, or transactions of P6
+	PerSec  float64 `json:"per_second"`             // drained, or transactions of P6 and P7
 	Median  float64 `json:"median_ms,omitempty"`    // of one transaction of P6
 	MaxRSS  int64   `json:"max_rss_kib,omitempty"`  // of the draining process of P11
 	Text    int64   `json:"text_kib,omitempty"`     // of which program text
 	Stopped float64 `json:"stop_seconds,omitempty"` // from the last completion to the end of the engine
 	Curve   string  `json:"curve,omitempty"`        // the growth curve that it is a point of
 	Point   float64 `json:"point,omitempty"`        // where on the curve
+
+	Latency *Distribution `json:"latency,omitempty"` // from the commit to the start of the effect (P7)
 }
 
 // subject is something that drains a backlog in a database. Each method leaves
@@ -153,16 +157,21 @@ func (s *Suite) run(ctx context.Context, name string, sub subject[*pgxpool.Pool]
 		if err := stop(); err != nil {
 			return err
 		}
-		left, err := sub.left(ctx, pool)
-		if err == nil && left != 0 {
-			err = fmt.Errorf("%d of %d are not completed", left, n)
-		}
-		return err
+		return complete(ctx, pool, sub, n)
 	})
 	if err != nil {
 		return out, fmt.Errorf("%s: drain: %w", name, err)
 	}
 	return out, nil
+}
+
+// complete finds a run that has lost something to be none.
+func complete[DB any](ctx context.Context, db DB, sub subject[DB], n int) error {
+	left, err := sub.left(ctx, db)
+	if err == nil && left != 0 {
+		err = fmt.Errorf("%d of %d are not completed", left, n)
+	}
+	return err
 }
 
 // fill empties the tables and enqueues n. What follows begins with fresh

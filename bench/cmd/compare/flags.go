@@ -78,6 +78,8 @@ func sizes(f *flag.FlagSet, c *bench.Config) {
 		{&c.InsertBatch, d.InsertBatch, "insert-batch", "rows in one enqueuing transaction"},
 		{&c.Calls, d.Calls, "calls", "transactions in one block of P6"},
 		{&c.Memory, d.Memory, "memory", "intents and jobs in the drain of P11"},
+		{&c.Rate, d.Rate, "rate", "transactions a second of P7"},
+		{&c.Paced, d.Paced, "paced", "transactions in one run of P7, without the first second"},
 		{&c.SQLite, d.SQLite, "sqlite", "intents and jobs in the drain of P10"},
 	} {
 		f.IntVar(size.field, size.name, size.value, size.usage)
