@@ -126,6 +126,10 @@ func (s *Sample) Print(w io.Writer) {
 	each := func(seconds float64) float64 { return seconds * 1e6 / float64(s.N) }
 	fmt.Fprintf(w, "%d %-32s", s.Round, s.Subject)
 	switch {
+	case s.Curve != "":
+		done := func(seconds float64) float64 { return seconds * 1e6 / float64(s.Items) }
+		fmt.Fprintf(w, " at %-9g in %7.0f/s  out %7.0f/s, %d of %d in %.1f s (client %4.1f us, server %4.1f us, WAL %4d B) removed %d\n", s.Point,
+			float64(s.N)/s.Enqueue.Seconds, s.PerSec, s.Items, s.N, s.Drain.Seconds, done(s.Drain.Client), done(s.Drain.Server), s.Drain.WAL/s.Items, s.Removed)
 	case s.Median > 0:
 		fmt.Fprintf(w, " %8.0f/s, median %.3f ms; each: client %.1f us, server %.1f us, WAL %d B\n", s.PerSec, s.Median,
 			each(s.Enqueue.Client), each(s.Enqueue.Server), s.Enqueue.WAL/int64(s.N))

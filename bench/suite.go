@@ -26,6 +26,10 @@ type Config struct {
 	Rate        int `json:"rate"`         // transactions a second of P7. Default: 500
 	Paced       int `json:"paced"`        // transactions in one run of P7, without the first second. Default: 5,000
 	Runs        int `json:"runs"`         // rounds. Default: 5
+
+	Backlog      int `json:"backlog"`       // the largest backlog of its growth curve. Default: 10,000,000
+	Growth       int `json:"growth"`        // messages at each point of the other growth curves. Default: 100,000
+	PointSeconds int `json:"point_seconds"` // for the drain at such a point, which may then be partial. Default: 20
 }
 
 // Filled returns c with its defaults.
@@ -37,6 +41,7 @@ func (c Config) Filled() Config {
 		{&c.N, 200_000}, {&c.Payload, 100}, {&c.Large, 1500}, {&c.Workers, 2000}, {&c.Pool, 8}, {&c.Batch, 1000},
 		{&c.Lanes, 2}, {&c.Inserters, 2}, {&c.InsertBatch, 5000}, {&c.Calls, 2000}, {&c.Memory, 1_000_000},
 		{&c.SQLite, 100_000}, {&c.Rate, 500}, {&c.Paced, 5000}, {&c.Runs, 5},
+		{&c.Backlog, 10_000_000}, {&c.Growth, 100_000}, {&c.PointSeconds, 20},
 	} {
 		if *f.field == 0 {
 			*f.field = f.value
@@ -59,6 +64,8 @@ type Sample struct {
 	Stopped float64 `json:"stop_seconds,omitempty"` // from the last completion to the end of the engine
 	Curve   string  `json:"curve,omitempty"`        // the growth curve that it is a point of
 	Point   float64 `json:"point,omitempty"`        // where on the curve
+	Items   int64   `json:"items,omitempty"`        // done in the drain of a curve: fewer than N where its time was over
+	Removed int64   `json:"removed,omitempty"`      // meanwhile, by retention
 
 	Latency *Distribution `json:"latency,omitempty"` // from the commit to the start of the effect (P7)
 }

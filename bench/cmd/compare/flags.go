@@ -81,6 +81,9 @@ func sizes(f *flag.FlagSet, c *bench.Config) {
 		{&c.Rate, d.Rate, "rate", "transactions a second of P7"},
 		{&c.Paced, d.Paced, "paced", "transactions in one run of P7, without the first second"},
 		{&c.SQLite, d.SQLite, "sqlite", "intents and jobs in the drain of P10"},
+		{&c.Backlog, d.Backlog, "backlog", "the largest backlog of its growth curve"},
+		{&c.Growth, d.Growth, "growth", "messages at each point of the other growth curves"},
+		{&c.PointSeconds, d.PointSeconds, "point-seconds", "for the drain at such a point, which may then be partial"},
 	} {
 		f.IntVar(size.field, size.name, size.value, size.usage)
 	}
