@@ -78,7 +78,7 @@ func (s *Suite) point(ctx context.Context, c Curve, p point) (Sample, error) {
 	out, err := one.run(ctx, c.Name, p.sub, p.n)
 	out.Round, out.Curve, out.Point, out.Items = 1, c.Name, p.at, int64(p.n)
 	if l, ok := p.sub.(*load); ok {
-		out.Items, out.Removed = l.done, l.removed
+		out.Items, out.Removed, out.Partial = l.done, l.removed, l.undone > 0
 		out.PerSec = float64(l.done) / out.Drain.Seconds
 	}
 	return out, err

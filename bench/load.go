@@ -26,7 +26,8 @@ type load struct {
 	beside   func(ctx context.Context, pool *pgxpool.Pool) (removed int64) // runs until ctx ends
 
 	// what a drain found out
-	done, removed, left0 int64
+	done, removed int64
+	undone        int64 // when its time was over
 }
 
 // newLoad is a load with nothing large about it.
@@ -98,7 +99,7 @@ func (l *load) drain(ctx context.Context, pool *pgxpool.Pool, n int) (took, stop
 		return 0, 0, err
 	}
 	clock := time.AfterFunc(l.limit, func() {
-		l.left0 = count.left.Load()
+		l.undone = count.left.Load()
 		count.cut()
 	})
 	defer clock.Stop()
@@ -113,7 +114,7 @@ func (l *load) drain(ctx context.Context, pool *pgxpool.Pool, n int) (took, stop
 	if l.beside != nil {
 		l.removed = <-removed
 	}
-	l.done = int64(n) - l.left0
+	l.done = int64(n) - l.undone
 	if l.each {
 		l.done = attempts.Load()
 	}
@@ -123,5 +124,5 @@ func (l *load) drain(ctx context.Context, pool *pgxpool.Pool, n int) (took, stop
 // left counts what is not completed, beyond what there was no time for.
 func (l *load) left(ctx context.Context, pool *pgxpool.Pool) (int, error) {
 	n, err := leftConsign(ctx, pool)
-	return max(0, n-int(l.left0)), err
+	return max(0, n-int(l.undone)), err
 }

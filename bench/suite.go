@@ -64,7 +64,8 @@ type Sample struct {
 	Stopped float64 `json:"stop_seconds,omitempty"` // from the last completion to the end of the engine
 	Curve   string  `json:"curve,omitempty"`        // the growth curve that it is a point of
 	Point   float64 `json:"point,omitempty"`        // where on the curve
-	Items   int64   `json:"items,omitempty"`        // done in the drain of a curve: fewer than N where its time was over
+	Items   int64   `json:"items,omitempty"`        // done in the drain of a curve: messages or attempts
+	Partial bool    `json:"partial,omitempty"`      // its time was over before the drain was complete
 	Removed int64   `json:"removed,omitempty"`      // meanwhile, by retention
 
 	Latency *Distribution `json:"latency,omitempty"` // from the commit to the start of the effect (P7)

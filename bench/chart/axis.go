@@ -25,6 +25,7 @@ type Axis struct {
 	Title string // what it shows, with its unit
 	Scale Scale
 	Unit  string // put behind each tick's label
+	Whole bool   // a linear axis has ticks at whole numbers only
 }
 
 // ruler is an axis with a range: it turns a value into a place between 0 and 1.
@@ -84,7 +85,7 @@ func (a Axis) ruler(values []float64) *ruler {
 	case Nines:
 		r.nines(high)
 	default:
-		r.linear(low, high, a.Unit)
+		r.linear(low, high, a)
 	}
 	return r
 }
@@ -93,17 +94,20 @@ func positive(values []float64) []float64 {
 	return slices.DeleteFunc(slices.Clone(values), func(v float64) bool { return !(v > 0) })
 }
 
-func (r *ruler) linear(low, high float64, unit string) {
+func (r *ruler) linear(low, high float64, a Axis) {
 	low = min(low, 0)
 	if high <= low {
 		high = low + 1
 	}
 	step := niceStep((high - low) / 5)
+	if a.Whole {
+		step = max(1, step)
+	}
 	low, high = math.Floor(low/step)*step, math.Ceil(high/step-1e-9)*step
 	r.low, r.high = low, high
 	for i := 0; low+float64(i)*step <= high+step/2; i++ {
 		v := low + float64(i)*step
-		r.ticks = append(r.ticks, tick{at: r.place(v), label: Short(v) + unit})
+		r.ticks = append(r.ticks, tick{at: r.place(v), label: Short(v) + a.Unit})
 	}
 }
 
