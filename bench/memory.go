@@ -17,7 +17,7 @@ type drained struct {
 }
 
 // drainAlone drains in this process, whose memory is then for that alone.
-func drainAlone(ctx context.Context, t *task, tell func(any) error) error {
+func drainAlone(ctx context.Context, t *task, parent *parent) error {
 	sub, ok := drains(t.Config)[t.Subject]
 	if !ok {
 		return fmt.Errorf("no subject %q", t.Subject)
@@ -28,7 +28,7 @@ func drainAlone(ctx context.Context, t *task, tell func(any) error) error {
 		if err != nil {
 			return err
 		}
-		return tell(drained{took.Seconds(), residentText()})
+		return parent.tell(drained{took.Seconds(), residentText()})
 	})
 }
 

@@ -80,6 +80,9 @@ var comparisons = []comparison{
 	{measure: "P11", what: "the same without program text", of: mebibytesOwn, ours: WorkMemory, unit: "MiB"},
 	{measure: "P11", what: "resident memory of River's", of: mebibytes, ours: RiverMemory, unit: "MiB"},
 	{measure: "P11", what: "work drained there, to River", of: perSecond, ours: WorkMemory, theirs: RiverMemory},
+	{measure: "P12", what: "work drained by 4 processes, to 1", of: perSecond, ours: workersName(4), theirs: workersName(1), atLeast: 0.95},
+	{measure: "P12", what: "work drained by 2 processes, to 1", of: perSecond, ours: workersName(2), theirs: workersName(1)},
+	{measure: "P12", what: "work drained by 4 processes, to 2", of: perSecond, ours: workersName(4), theirs: workersName(2), atLeast: 0.95},
 }
 
 // Compare returns a line for every comparison that the samples allow.
