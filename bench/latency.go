@@ -135,18 +135,18 @@ func promptRiver(pool *pgxpool.Pool, c Config, starts *starts) (*prompt, error) 
 
 // startsAlone delivers in this process what another enqueues: it tells when it is
 // ready, and then when each effect started.
-func startsAlone(ctx context.Context, t *task, tell func(any) error) error {
+func startsAlone(ctx context.Context, t *task, parent *parent) error {
 	s, starts := Suite{Config: t.Config, URL: t.URL}, newStarts(t.N)
 	return s.inPool(ctx, func(pool *pgxpool.Pool) error {
 		p, err := newPrompt(pool, t.Subject, t.Config, starts)
 		if err != nil {
 			return err
 		}
-		at, err := starts.while(ctx, p, func() error { return tell(true) })
+		at, err := starts.while(ctx, p, func() error { return parent.tell(true) })
 		if err != nil {
 			return err
 		}
-		return tell(at)
+		return parent.tell(at)
 	})
 }
 
@@ -193,6 +193,10 @@ func (s *Suite) latency(ctx context.Context, l latency) (Sample, error) {
 		if err != nil {
 			return err
 		}
+		stop, err := s.trace(ctx, l.name)
+		if err != nil {
+			return err
+		}
 		var committed, started []int64
 		paced := func() (err error) {
 			committed, err = pace(ctx, s.Config.Rate, total, func(ctx context.Context, n int) (time.Time, error) {
@@ -210,7 +214,7 @@ func (s *Suite) latency(ctx context.Context, l latency) (Sample, error) {
 		} else {
 			started, err = here.while(ctx, p, paced)
 		}
-		if err != nil {
+		if err := errors.Join(err, stop()); err != nil {
 			return err
 		}
 		took := make([]time.Duration, 0, total-warm)

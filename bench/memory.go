@@ -18,7 +18,7 @@ type drained struct {
 }
 
 // drainAlone drains in this process, whose memory is then for that alone.
-func drainAlone(ctx context.Context, t *task, tell func(any) error) error {
+func drainAlone(ctx context.Context, t *task, parent *parent) error {
 	sub, ok := drains(t.Config)[t.Subject]
 	if !ok {
 		return fmt.Errorf("no subject %q", t.Subject)
@@ -29,7 +29,7 @@ func drainAlone(ctx context.Context, t *task, tell func(any) error) error {
 		if err != nil {
 			return err
 		}
-		return tell(drained{took.Seconds(), status("RssFile:"), status("VmHWM:")})
+		return parent.tell(drained{took.Seconds(), status("RssFile:"), status("VmHWM:")})
 	})
 }
 

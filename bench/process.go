@@ -23,11 +23,28 @@ type task struct {
 	N       int
 }
 
-// roles are what a process can do. It tells its parent with tell. Its context ends
-// when its standard input does, so that it ends with its parent however that ends.
-var roles = map[string]func(ctx context.Context, t *task, tell func(any) error) error{
+// roles are what a process can do. Its context ends when its standard input does, so
+// that it ends with its parent however that ends.
+var roles = map[string]func(ctx context.Context, t *task, parent *parent) error{
 	"drain":  drainAlone,
 	"starts": startsAlone,
+	"work":   workAlone,
+}
+
+// parent is the other end, for the process that was started.
+type parent struct {
+	tell  func(any) error
+	ahead chan struct{} // closed when it is told to go ahead
+}
+
+// goAhead waits until this process is to begin; false: it is to end.
+func (p *parent) goAhead(ctx context.Context) bool {
+	select {
+	case <-p.ahead:
+		return true
+	case <-ctx.Done():
+		return false
+	}
 }
 
 // Child does what the parent asks in a process of its own. It returns false where
@@ -47,17 +64,21 @@ func Child(ctx context.Context) (bool, error) {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	p := &parent{tell: json.NewEncoder(os.Stdout).Encode, ahead: make(chan struct{})}
 	go func() {
-		io.Copy(io.Discard, os.Stdin)
-		cancel()
+		defer cancel()
+		if _, err := io.ReadFull(os.Stdin, make([]byte, 1)); err == nil {
+			close(p.ahead)
+			io.Copy(io.Discard, os.Stdin)
+		}
 	}()
-	return true, role(ctx, &t, json.NewEncoder(os.Stdout).Encode)
+	return true, role(ctx, &t, p)
 }
 
 // process is another process of this program.
 type process struct {
 	cmd *exec.Cmd
-	in  io.Closer
+	in  io.WriteCloser
 	out *json.Decoder
 }
 
@@ -94,12 +115,24 @@ func (p *process) hear(v any) error {
 	return nil
 }
 
+// goAhead lets a process begin that waits for it.
+func (p *process) goAhead() error {
+	_, err := p.in.Write([]byte{1})
+	return err
+}
+
+// finish asks the process to end; what it still tells can be heard.
+func (p *process) finish() error { return p.in.Close() }
+
 // end asks the process to end, and waits. It may be called again.
 func (p *process) end() error {
 	if p.cmd.ProcessState != nil {
 		return nil
 	}
 	err := p.in.Close()
+	if errors.Is(err, os.ErrClosed) {
+		err = nil // it was asked before
+	}
 	if waited := p.cmd.Wait(); waited != nil {
 		return errors.Join(err, fmt.Errorf("the other process: %w", waited))
 	}

@@ -31,8 +31,8 @@ func milliseconds(s *Sample) float64 { return s.Median }
 func enqueued(s *Sample) float64     { return float64(s.N) / s.Enqueue.Seconds }
 func mebibytes(s *Sample) float64    { return float64(s.MaxRSS) / 1024 }
 func mebibytesOwn(s *Sample) float64 { return float64(s.MaxRSS-s.Text) / 1024 }
-func startMedian(s *Sample) float64  { return s.Latency.at(0.5) }
-func start99(s *Sample) float64      { return s.Latency.at(0.99) }
+func halfWithin(s *Sample) float64   { return s.Latency.at(0.5) }
+func most(s *Sample) float64         { return s.Latency.at(0.99) }
 func walEach(s *Sample) float64      { return float64(s.Enqueue.WAL+s.Drain.WAL) / float64(s.N) }
 func walEnqueue(s *Sample) float64   { return float64(s.Enqueue.WAL) / float64(s.N) }
 func walDrain(s *Sample) float64     { return float64(s.Drain.WAL) / float64(s.N) }
@@ -67,20 +67,29 @@ var comparisons = []comparison{
 	{measure: "P6", what: "work enqueued in bulk", of: enqueued, ours: Work, unit: "/s"},
 	{measure: "P6", what: "messages enqueued in bulk", of: enqueued, ours: Messages, unit: "/s", atLeast: 60_000},
 	{measure: "P6", what: "River jobs enqueued in bulk", of: enqueued, ours: River, unit: "/s"},
-	{measure: "P7", what: "commit to start, same process woken, half within", of: startMedian, ours: LatencyWoken, unit: "ms", atMost: 2},
-	{measure: "P7", what: "the same, 99 of 100 within", of: start99, ours: LatencyWoken, unit: "ms", atMost: 10},
-	{measure: "P7", what: "commit to start, other process notified, half within", of: startMedian, ours: LatencyNotified, unit: "ms", atMost: 5},
-	{measure: "P7", what: "the same, 99 of 100 within", of: start99, ours: LatencyNotified, unit: "ms"},
-	{measure: "P7", what: "commit to start, polling only, half within", of: startMedian, ours: LatencyPolled, unit: "ms"},
-	{measure: "P7", what: "the same, 99 of 100 within", of: start99, ours: LatencyPolled, unit: "ms"},
-	{measure: "P7", what: "River, other process notified, half within", of: startMedian, ours: RiverLatency, unit: "ms"},
-	{measure: "P7", what: "the same, 99 of 100 within", of: start99, ours: RiverLatency, unit: "ms"},
+	{measure: "P7", what: "commit to start, same process woken, half within", of: halfWithin, ours: LatencyWoken, unit: "ms", atMost: 2},
+	{measure: "P7", what: "the same, 99 of 100 within", of: most, ours: LatencyWoken, unit: "ms", atMost: 10},
+	{measure: "P7", what: "commit to start, other process notified, half within", of: halfWithin, ours: LatencyNotified, unit: "ms", atMost: 5},
+	{measure: "P7", what: "the same, 99 of 100 within", of: most, ours: LatencyNotified, unit: "ms"},
+	{measure: "P7", what: "commit to start, polling only, half within", of: halfWithin, ours: LatencyPolled, unit: "ms"},
+	{measure: "P7", what: "the same, 99 of 100 within", of: most, ours: LatencyPolled, unit: "ms"},
+	{measure: "P7", what: "River, other process notified, half within", of: halfWithin, ours: RiverLatency, unit: "ms"},
+	{measure: "P7", what: "the same, 99 of 100 within", of: most, ours: RiverLatency, unit: "ms"},
+	{measure: "P9", what: "work drained under an old snapshot, to without", of: perSecond, ours: WorkSnapshot, theirs: WorkProbed, atLeast: 0.6},
+	{measure: "P9", what: "the same by processor time", of: perCPUSecond, ours: WorkSnapshot, theirs: WorkProbed},
+	{measure: "P9", what: "unrelated query meanwhile, half within", of: halfWithin, ours: WorkSnapshot, unit: "ms"},
+	{measure: "P9", what: "the same, 99 of 100 within", of: most, ours: WorkSnapshot, unit: "ms"},
+	{measure: "P9", what: "unrelated query without the snapshot, half within", of: halfWithin, ours: WorkProbed, unit: "ms"},
+	{measure: "P9", what: "the same, 99 of 100 within", of: most, ours: WorkProbed, unit: "ms"},
 	{measure: "P10", what: "work drained in SQLite, to River", of: perSecond, ours: WorkLite, theirs: RiverLite, atLeast: 20},
 	{measure: "P10", what: "the same by processor time", of: perCPUSecond, ours: WorkLite, theirs: RiverLite},
 	{measure: "P11", what: "resident memory of the drain", of: mebibytes, ours: WorkMemory, unit: "MiB", atMost: 64},
 	{measure: "P11", what: "the same without program text", of: mebibytesOwn, ours: WorkMemory, unit: "MiB"},
 	{measure: "P11", what: "resident memory of River's", of: mebibytes, ours: RiverMemory, unit: "MiB"},
 	{measure: "P11", what: "work drained there, to River", of: perSecond, ours: WorkMemory, theirs: RiverMemory},
+	{measure: "P12", what: "work drained by 4 processes, to 1", of: perSecond, ours: workersName(4), theirs: workersName(1), atLeast: 0.95},
+	{measure: "P12", what: "work drained by 2 processes, to 1", of: perSecond, ours: workersName(2), theirs: workersName(1)},
+	{measure: "P12", what: "work drained by 4 processes, to 2", of: perSecond, ours: workersName(4), theirs: workersName(2), atLeast: 0.95},
 }
 
 // Compare returns a line for every comparison that the samples allow.

@@ -133,9 +133,8 @@ func (s *Sample) Print(w io.Writer) {
 	case s.Median > 0:
 		fmt.Fprintf(w, " %8.0f/s, median %.3f ms; each: client %.1f us, server %.1f us, WAL %d B\n", s.PerSec, s.Median,
 			each(s.Enqueue.Client), each(s.Enqueue.Server), s.Enqueue.WAL/int64(s.N))
-	case s.Latency != nil:
-		fmt.Fprintf(w, " %8.0f/s, commit to start: half within %.2f ms, 99 of 100 %.2f ms, all %.2f ms\n", s.PerSec,
-			s.Latency.at(0.5), s.Latency.at(0.99), s.Latency.at(1))
+	case s.Latency != nil && s.Drain == Spent{}:
+		fmt.Fprintf(w, " %8.0f/s, commit to start: %s\n", s.PerSec, s.Latency)
 	case s.MaxRSS > 0:
 		fmt.Fprintf(w, " %8.0f/s, resident %.1f MiB, of which %.1f MiB program text\n", s.PerSec, float64(s.MaxRSS)/1024,
 			float64(s.Text)/1024)
@@ -143,8 +142,12 @@ func (s *Sample) Print(w io.Writer) {
 		fmt.Fprintf(w, " in %7.0f/s (%4.1f us)  out %7.0f/s (%4.1f us)\n",
 			float64(s.N)/s.Enqueue.Seconds, each(s.Enqueue.Client), s.PerSec, each(s.Drain.Client))
 	default:
-		fmt.Fprintf(w, " in %7.0f/s (client %4.1f us, server %4.1f us, WAL %4d B)  out %7.0f/s (client %4.1f us, server %4.1f us, WAL %4d B)\n",
+		fmt.Fprintf(w, " in %7.0f/s (client %4.1f us, server %4.1f us, WAL %4d B)  out %7.0f/s (client %4.1f us, server %4.1f us, WAL %4d B)",
 			float64(s.N)/s.Enqueue.Seconds, each(s.Enqueue.Client), each(s.Enqueue.Server), s.Enqueue.WAL/int64(s.N),
 			s.PerSec, each(s.Drain.Client), each(s.Drain.Server), s.Drain.WAL/int64(s.N))
+		if s.Latency != nil {
+			fmt.Fprintf(w, "; unrelated query: %s", s.Latency)
+		}
+		fmt.Fprintln(w)
 	}
 }

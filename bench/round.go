@@ -28,6 +28,9 @@ const (
 	LatencyWoken    = "consign latency, same process"
 	LatencyNotified = "consign latency, other process"
 	LatencyPolled   = "consign latency, polling"
+	WorkProbed      = "consign work, beside queries"
+	WorkSnapshot    = "consign work, old snapshot"
+	Workers         = "consign work" // and of how many processes
 	RiverLatency    = "river latency, other process"
 
 	manyClients = " (many clients)"
@@ -46,7 +49,7 @@ func drains(c Config) map[string]subject[*pgxpool.Pool] {
 }
 
 // Measures are what can be asked for, in the order in which they run.
-var Measures = []string{"P1", "P2", "P3", "P4", "P5", "P6", "P7", "P10", "P11"}
+var Measures = []string{"P1", "P2", "P3", "P4", "P5", "P6", "P7", "P9", "P10", "P11", "P12"}
 
 // subjects are whom a measure needs, in turn.
 var subjects = map[string][]string{
@@ -83,6 +86,16 @@ func (s *Suite) Run(ctx context.Context, measures []string, done func(Sample)) e
 			return err
 		}
 	}
+	return s.last(ctx, measures, done)
+}
+
+// last runs what takes too long for every round, or whose rounds must be together.
+func (s *Suite) last(ctx context.Context, measures []string, add func(Sample)) error {
+	if slices.Contains(measures, "P9") {
+		if err := s.snapshot(ctx, add); err != nil {
+			return fmt.Errorf("P9: %w", err)
+		}
+	}
 	return nil
 }
 
@@ -91,6 +104,15 @@ func (s *Suite) rest(ctx context.Context, measures []string, add func(Sample)) e
 	if slices.Contains(measures, "P6") {
 		if err := s.enqueueing(ctx, add); err != nil {
 			return fmt.Errorf("P6: %w", err)
+		}
+	}
+	if slices.Contains(measures, "P12") {
+		for _, processes := range workerCounts {
+			sample, err := s.workers(ctx, processes)
+			if err != nil {
+				return fmt.Errorf("P12: %s: %w", sample.Subject, err)
+			}
+			add(sample)
 		}
 	}
 	if slices.Contains(measures, "P7") {

@@ -25,6 +25,8 @@ type Config struct {
 	SQLite      int `json:"sqlite"`       // intents and jobs in the drain of P10. Default: 100,000
 	Rate        int `json:"rate"`         // transactions a second of P7. Default: 500
 	Paced       int `json:"paced"`        // transactions in one run of P7, without the first second. Default: 5,000
+	SnapshotAge int `json:"snapshot_age"` // seconds for which the snapshot of P9 is held before the drains. Default: 180
+	Churn       int `json:"churn"`        // intents a second that are enqueued and delivered meanwhile. Default: 1,000
 	Runs        int `json:"runs"`         // rounds. Default: 5
 
 	Backlog      int `json:"backlog"`       // the largest backlog of its growth curve. Default: 10,000,000
@@ -40,7 +42,8 @@ func (c Config) Filled() Config {
 	}{
 		{&c.N, 200_000}, {&c.Payload, 100}, {&c.Large, 1500}, {&c.Workers, 2000}, {&c.Pool, 8}, {&c.Batch, 1000},
 		{&c.Lanes, 2}, {&c.Inserters, 2}, {&c.InsertBatch, 5000}, {&c.Calls, 2000}, {&c.Memory, 1_000_000},
-		{&c.SQLite, 100_000}, {&c.Rate, 500}, {&c.Paced, 5000}, {&c.Runs, 5},
+		{&c.SQLite, 100_000}, {&c.Rate, 500}, {&c.Paced, 5000}, {&c.SnapshotAge, 180},
+		{&c.Churn, 1000}, {&c.Runs, 5},
 		{&c.Backlog, 10_000_000}, {&c.Growth, 100_000}, {&c.PointSeconds, 20},
 	} {
 		if *f.field == 0 {
@@ -68,7 +71,7 @@ type Sample struct {
 	Partial bool    `json:"partial,omitempty"`      // its time was over before the drain was complete
 	Removed int64   `json:"removed,omitempty"`      // meanwhile, by retention
 
-	Latency *Distribution `json:"latency,omitempty"` // from the commit to the start of the effect (P7)
+	Latency *Distribution `json:"latency,omitempty"` // from the commit to the start of the effect (P7), of an unrelated query (P9)
 }
 
 // subject is something that drains a backlog in a database. Each method leaves

@@ -30,7 +30,7 @@ func parse(args []string) (*options, error) {
 	f.BoolVar(&o.render, "render", false, "with -page: measure nothing, make the page from the raw results")
 	f.StringVar(&o.dir, "dir", "", "where the server's directory is made (default: the one for temporary files)")
 	f.StringVar(&o.trace, "trace", "", "a directory for profiles; such a run's figures are not for comparing")
-	measures := f.String("measures", "all", "which measures to take, separated by commas: P1 to P11, growth or single curves of it, all.\nThere are "+
+	measures := f.String("measures", "all", "which measures to take, separated by commas: P1 to P14, growth or single curves of it, all.\nThere are "+
 		strings.Join(bench.Everything(), " "))
 	f.Func("set", "a server setting, name=value; may be repeated", func(s string) error {
 		name, value, ok := strings.Cut(s, "=")
@@ -80,6 +80,8 @@ func sizes(f *flag.FlagSet, c *bench.Config) {
 		{&c.Memory, d.Memory, "memory", "intents and jobs in the drain of P11"},
 		{&c.Rate, d.Rate, "rate", "transactions a second of P7"},
 		{&c.Paced, d.Paced, "paced", "transactions in one run of P7, without the first second"},
+		{&c.SnapshotAge, d.SnapshotAge, "snapshot-age", "seconds for which the snapshot of P9 is held before the drains"},
+		{&c.Churn, d.Churn, "churn", "intents a second that are enqueued and delivered meanwhile"},
 		{&c.SQLite, d.SQLite, "sqlite", "intents and jobs in the drain of P10"},
 		{&c.Backlog, d.Backlog, "backlog", "the largest backlog of its growth curve"},
 		{&c.Growth, d.Growth, "growth", "messages at each point of the other growth curves"},
