@@ -8,7 +8,7 @@ import (
 )
 
 // Everything is all that can be asked for, in the order in which it is taken.
-func Everything() []string { return slices.Concat(Measures, Curves) }
+func Everything() []string { return slices.Concat(Measures, Curves, []string{Speed}) }
 
 // Select returns the measures that names ask for: each by its own name, and "P",
 // "growth" and "all" for several.
@@ -38,11 +38,14 @@ type Group struct {
 
 // Groups are the measures as they are run: those that share subjects together.
 func Groups(c Config, measures []string) (groups []Group) {
-	for _, set := range [][]string{Measures, Curves} {
+	for _, set := range [][]string{Measures, Curves, {Speed}} {
 		asked := slices.DeleteFunc(slices.Clone(set), func(m string) bool { return !slices.Contains(measures, m) })
 		if len(asked) > 0 {
 			groups = append(groups, Group{c, asked})
 		}
+	}
+	if slices.Contains(measures, Speed) {
+		groups[len(groups)-1].Config.N = c.Filled().Guarded
 	}
 	return groups
 }

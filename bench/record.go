@@ -72,5 +72,5 @@ func (r *Record) Lines(measure string) []Line {
 	if run == nil {
 		return nil
 	}
-	return slices.DeleteFunc(Compare(run.Samples), func(l Line) bool { return l.Measure != measure })
+	return Compare(run.Samples, []string{measure})
 }

@@ -18,7 +18,8 @@ type Line struct {
 	Goal    string  `json:"goal"`             // in words
 	Margin  float64 `json:"margin,omitempty"` // how far beyond its goal, as a factor: 1 is just met; 0: no goal
 	Met     bool    `json:"met"`
-	Ours    float64 `json:"ours"` // medians of what was compared
+	Less    bool    `json:"less,omitempty"` // is better
+	Ours    float64 `json:"ours"`           // medians of what was compared
 	Theirs  float64 `json:"theirs,omitempty"`
 }
 
@@ -33,6 +34,8 @@ func mebibytes(s *Sample) float64    { return float64(s.MaxRSS) / 1024 }
 func mebibytesOwn(s *Sample) float64 { return float64(s.MaxRSS-s.Text) / 1024 }
 func halfWithin(s *Sample) float64   { return s.Latency.at(0.5) }
 func most(s *Sample) float64         { return s.Latency.at(0.99) }
+func allocated(s *Sample) float64    { return float64(s.Drain.Allocs) / float64(s.N) }
+func allocBytes(s *Sample) float64   { return float64(s.Drain.AllocBytes) / float64(s.N) }
 func walEach(s *Sample) float64      { return float64(s.Enqueue.WAL+s.Drain.WAL) / float64(s.N) }
 func walEnqueue(s *Sample) float64   { return float64(s.Enqueue.WAL) / float64(s.N) }
 func walDrain(s *Sample) float64     { return float64(s.Drain.WAL) / float64(s.N) }
@@ -45,6 +48,7 @@ type comparison struct {
 	unit          string // of a figure that stands alone
 	atLeast       float64
 	atMost        float64 // both 0: only shown
+	less          bool    // is better, where there is no goal that says so
 }
 
 var comparisons = []comparison{
@@ -92,15 +96,16 @@ var comparisons = []comparison{
 	{measure: "P12", what: "work drained by 4 processes, to 2", of: perSecond, ours: workersName(4), theirs: workersName(2), atLeast: 0.95},
 }
 
-// Compare returns a line for every comparison that the samples allow.
-func Compare(samples []Sample) []Line {
+// Compare returns a line for every comparison of the measures that the samples
+// allow.
+func Compare(samples []Sample, measures []string) []Line {
 	by := map[string][]*Sample{}
 	for i := range samples {
 		by[samples[i].Subject] = append(by[samples[i].Subject], &samples[i])
 	}
 	var lines []Line
-	for _, c := range comparisons {
-		if len(by[c.ours]) == 0 || c.theirs != "" && len(by[c.theirs]) == 0 {
+	for _, c := range slices.Concat(comparisons, guarded) {
+		if !slices.Contains(measures, c.measure) || len(by[c.ours]) == 0 || c.theirs != "" && len(by[c.theirs]) == 0 {
 			continue
 		}
 		lines = append(lines, c.line(by[c.ours], by[c.theirs]))
@@ -110,7 +115,7 @@ func Compare(samples []Sample) []Line {
 
 // Comparisons are what the lines of a measure say they compare.
 func Comparisons(measure string) (what []string) {
-	for _, c := range comparisons {
+	for _, c := range slices.Concat(comparisons, guarded) {
 		if c.measure == measure {
 			what = append(what, c.what)
 		}
@@ -119,7 +124,7 @@ func Comparisons(measure string) (what []string) {
 }
 
 func (c comparison) line(ours, theirs []*Sample) Line {
-	l := Line{Measure: c.measure, What: c.what, Unit: cmp.Or(c.unit, "x"), Ours: Median(values(ours, c.of))}
+	l := Line{Measure: c.measure, What: c.what, Unit: cmp.Or(c.unit, "x"), Less: c.less || c.atMost > 0, Ours: Median(values(ours, c.of))}
 	l.Ratio = l.Ours
 	rounds := values(ours, c.of)
 	if c.theirs != "" {

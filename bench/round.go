@@ -53,11 +53,12 @@ var Measures = []string{"P1", "P2", "P3", "P4", "P5", "P6", "P7", "P9", "P10", "
 
 // subjects are whom a measure needs, in turn.
 var subjects = map[string][]string{
-	"P1": {River, Work},
-	"P2": {River, Messages, MessagesOn},
-	"P3": {Work, WorkLarge},
-	"P4": {Work, Floor},
-	"P5": {River, Work, Messages},
+	"P1":  {River, Work},
+	"P2":  {River, Messages, MessagesOn},
+	"P3":  {Work, WorkLarge},
+	"P4":  {Work, Floor},
+	"P5":  {River, Work, Messages},
+	Speed: {River, Work, Floor, Messages},
 }
 
 // Run runs every round of the measures, and calls done with each sample.

@@ -31,6 +31,7 @@ type Config struct {
 
 	Backlog      int `json:"backlog"`       // the largest backlog of its growth curve. Default: 10,000,000
 	Growth       int `json:"growth"`        // messages at each point of the other growth curves. Default: 100,000
+	Guarded      int `json:"guarded"`       // intents and jobs in a drain of the guard. Default: 30,000
 	PointSeconds int `json:"point_seconds"` // for the drain at such a point, which may then be partial. Default: 20
 }
 
@@ -44,7 +45,7 @@ func (c Config) Filled() Config {
 		{&c.Lanes, 2}, {&c.Inserters, 2}, {&c.InsertBatch, 5000}, {&c.Calls, 2000}, {&c.Memory, 1_000_000},
 		{&c.SQLite, 100_000}, {&c.Rate, 500}, {&c.Paced, 5000}, {&c.SnapshotAge, 180},
 		{&c.Churn, 1000}, {&c.Runs, 5},
-		{&c.Backlog, 10_000_000}, {&c.Growth, 100_000}, {&c.PointSeconds, 20},
+		{&c.Backlog, 10_000_000}, {&c.Growth, 100_000}, {&c.PointSeconds, 20}, {&c.Guarded, 30_000},
 	} {
 		if *f.field == 0 {
 			*f.field = f.value

@@ -16,6 +16,8 @@ type options struct {
 	out      string
 	page     string
 	render   bool
+	guard    string
+	strict   bool
 	dir      string
 	trace    string
 	settings map[string]string
@@ -28,9 +30,11 @@ func parse(args []string) (*options, error) {
 	f.StringVar(&o.out, "out", "", "a file for the raw results as JSON")
 	f.StringVar(&o.page, "page", "", "the directory of the documents: what is measured goes into performance/results.json there,\nin place of what it had of the same measures, and performance.md is made again")
 	f.BoolVar(&o.render, "render", false, "with -page: measure nothing, make the page from the raw results")
+	f.StringVar(&o.guard, "guard", "", "raw results: measure only \"speed\", with the sizes recorded there, and tell what is better or worse than there")
+	f.BoolVar(&o.strict, "strict", false, "with -guard: fail where something is worse")
 	f.StringVar(&o.dir, "dir", "", "where the server's directory is made (default: the one for temporary files)")
 	f.StringVar(&o.trace, "trace", "", "a directory for profiles; such a run's figures are not for comparing")
-	measures := f.String("measures", "all", "which measures to take, separated by commas: P1 to P14, growth or single curves of it, all.\nThere are "+
+	measures := f.String("measures", "all", "which measures to take, separated by commas: P1 to P14, growth or single curves of it, speed, all.\nThere are "+
 		strings.Join(bench.Everything(), " "))
 	f.Func("set", "a server setting, name=value; may be repeated", func(s string) error {
 		name, value, ok := strings.Cut(s, "=")
@@ -51,6 +55,10 @@ func parse(args []string) (*options, error) {
 		err = fmt.Errorf("unexpected argument %q", f.Arg(0))
 	case o.render && o.page == "":
 		err = errors.New("-render needs -page, the directory of the documents")
+	case o.strict && o.guard == "":
+		err = errors.New("-strict needs -guard, the raw results to compare with")
+	case o.guard != "" && o.page != "":
+		err = errors.New("-guard compares with what is recorded, -page replaces it")
 	case o.page != "" && o.trace != "":
 		err = errors.New("-trace costs time itself: its figures are not for the page")
 	}
@@ -85,6 +93,7 @@ func sizes(f *flag.FlagSet, c *bench.Config) {
 		{&c.SQLite, d.SQLite, "sqlite", "intents and jobs in the drain of P10"},
 		{&c.Backlog, d.Backlog, "backlog", "the largest backlog of its growth curve"},
 		{&c.Growth, d.Growth, "growth", "messages at each point of the other growth curves"},
+		{&c.Guarded, d.Guarded, "guarded", "intents and jobs in a drain of the guard"},
 		{&c.PointSeconds, d.PointSeconds, "point-seconds", "for the drain at such a point, which may then be partial"},
 	} {
 		f.IntVar(size.field, size.name, size.value, size.usage)

@@ -5,6 +5,7 @@
 //	go run ./cmd/compare
 //	go run ./cmd/compare -runs 1 -n 20000 -measures P1,P4
 //	go run ./cmd/compare -page ../docs
+//	go run ./cmd/compare -guard ../docs/performance/results.json
 package main
 
 import (
@@ -58,6 +59,9 @@ func run(ctx context.Context, args []string, w io.Writer) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, cluster.Stop()) }()
+	if o.guard != "" {
+		return o.compare(ctx, cluster.URL(), w)
+	}
 	fresh := &bench.Record{}
 	for _, group := range bench.Groups(o.config, o.measures) {
 		s := &bench.Suite{Config: group.Config, URL: cluster.URL(), Trace: o.trace}
@@ -69,6 +73,30 @@ func run(ctx context.Context, args []string, w io.Writer) (err error) {
 		if err := o.keep(fresh, *results); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// compare is the guard: it measures what is recorded and tells the difference.
+func (o *options) compare(ctx context.Context, url string, w io.Writer) error {
+	record, err := bench.LoadRecord(o.guard)
+	if err != nil {
+		return err
+	}
+	recorded := record.Of(bench.Speed)
+	if recorded == nil {
+		return fmt.Errorf("%s has no figures of the guard: measure them, with -page or -out and -measures %s", o.guard, bench.Speed)
+	}
+	now, err := measure(ctx, &bench.Suite{Config: recorded.Config, URL: url}, []string{bench.Speed}, w)
+	if err != nil {
+		return err
+	}
+	judged, err := bench.Judge(record, now.Samples)
+	if err != nil {
+		return err
+	}
+	if worse := bench.PrintJudged(w, recorded, judged); o.strict && worse > 0 {
+		return fmt.Errorf("%d figures are worse than recorded", worse)
 	}
 	return nil
 }
@@ -88,7 +116,7 @@ func measure(ctx context.Context, s *bench.Suite, measures []string, w io.Writer
 	if err := s.Take(ctx, r, func(sample bench.Sample) { sample.Print(w) }); err != nil {
 		return nil, err
 	}
-	bench.Print(w, bench.Compare(r.Samples))
+	bench.Print(w, bench.Compare(r.Samples, r.Measures))
 	return r, nil
 }
 
