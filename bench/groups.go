@@ -8,7 +8,7 @@ import (
 )
 
 // Everything is all that can be asked for, in the order in which it is taken.
-func Everything() []string { return slices.Concat(Measures, Curves, []string{Speed}) }
+func Everything() []string { return slices.Concat(Measures, Curves, []string{Engine, Profiled, Speed}) }
 
 // Select returns the measures that names ask for: each by its own name, and "P",
 // "growth" and "all" for several.
@@ -38,7 +38,7 @@ type Group struct {
 
 // Groups are the measures as they are run: those that share subjects together.
 func Groups(c Config, measures []string) (groups []Group) {
-	for _, set := range [][]string{Measures, Curves, {Speed}} {
+	for _, set := range [][]string{Measures, Curves, {Engine, Profiled}, {Speed}} {
 		asked := slices.DeleteFunc(slices.Clone(set), func(m string) bool { return !slices.Contains(measures, m) })
 		if len(asked) > 0 {
 			groups = append(groups, Group{c, asked})
@@ -59,5 +59,19 @@ func (s *Suite) Take(ctx context.Context, r *Results, seen func(Sample)) error {
 	if err := s.Run(ctx, r.Measures, done); err != nil {
 		return err
 	}
-	return s.grow(ctx, r.Measures, done)
+	if err := s.grow(ctx, r.Measures, done); err != nil {
+		return err
+	}
+	if slices.Contains(r.Measures, Engine) {
+		if err := s.engine(ctx, done); err != nil {
+			return fmt.Errorf("%s: %w", Engine, err)
+		}
+	}
+	if slices.Contains(r.Measures, Profiled) {
+		var err error
+		if r.Profiles, err = s.profile(ctx); err != nil {
+			return fmt.Errorf("%s: %w", Profiled, err)
+		}
+	}
+	return nil
 }

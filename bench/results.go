@@ -24,6 +24,8 @@ type Results struct {
 	Measures []string `json:"measures"`
 	Lines    []Line   `json:"lines,omitempty"`
 	Samples  []Sample `json:"samples"`
+
+	Profiles []Profile `json:"profiles,omitempty"`
 }
 
 // Machine is where it ran.
@@ -138,6 +140,8 @@ func (s *Sample) Print(w io.Writer) {
 	case s.MaxRSS > 0:
 		fmt.Fprintf(w, " %8.0f/s, resident %.1f MiB, of which %.1f MiB program text\n", s.PerSec, float64(s.MaxRSS)/1024,
 			float64(s.Text)/1024)
+	case s.Enqueue == Spent{}:
+		fmt.Fprintf(w, " %8.0f/s; each: client %.1f us, %.1f allocations\n", s.PerSec, each(s.Drain.Client), allocated(s))
 	case s.Enqueue.WAL == 0:
 		fmt.Fprintf(w, " in %7.0f/s (%4.1f us)  out %7.0f/s (%4.1f us)\n",
 			float64(s.N)/s.Enqueue.Seconds, each(s.Enqueue.Client), s.PerSec, each(s.Drain.Client))

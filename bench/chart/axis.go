@@ -132,6 +132,9 @@ func (r *ruler) logarithmic(low, high float64, unit string) {
 		labelled = []float64{1, 2, 5}
 		from, to = trim(from, math.Log10(low), -1), trim(to, math.Log10(high), 1)
 	}
+	if to-from < 1e-9 { // all values are one, and it is a tick
+		from, to = from-math.Log10(2), to+math.Log10(2)
+	}
 	r.low, r.high = from, to
 	for e := math.Floor(from + 1e-9); e <= to+1e-9; e++ {
 		for f := 1.0; f < 10; f++ {

@@ -103,18 +103,42 @@ func (c *canvas) polygon(class string, xy ...float64) {
 	c.add(`<polygon class="%s" points="%s"/>`, class, points)
 }
 
-// legend explains the signs from x on, at height y, and returns how far it came.
-func (c *canvas) legend(x, y float64, names []string, lines bool) float64 {
-	for n, name := range names {
+// legend explains the signs from x on, at height y, in as many lines as the room
+// asks for.
+func (c *canvas) legend(x, y, room float64, names []string, lines bool) {
+	for n, place := range legendPlaces(room, names) {
+		x, y := x+place[0], y+place[1]
 		if lines {
 			c.add(`<line class="line c%d" x1="%s" y1="%s" x2="%s" y2="%s" stroke-dasharray="%s"/>`, n%5, x, y-4, x+28, y-4, patterns[n%5])
 		}
 		c.mark(n, false, x+14, y-4)
-		c.text(x+34, y, "", "start", name)
-		x += 34 + textWidth(name) + 18
+		c.text(x+34, y, "", "start", names[n])
 	}
-	return x
+}
+
+const legendLine = 20.0
+
+// legendPlaces is where each name of a legend goes, from its beginning.
+func legendPlaces(room float64, names []string) (places [][2]float64) {
+	x, y := 0.0, 0.0
+	for _, name := range names {
+		w := 34 + textWidth(name) + 12
+		if x > 0 && x+w > room {
+			x, y = 0, y+legendLine
+		}
+		places = append(places, [2]float64{x, y})
+		x += w
+	}
+	return places
+}
+
+// legendHeight is how much a legend needs beyond its first line.
+func legendHeight(room float64, names []string) float64 {
+	if len(names) == 0 {
+		return 0
+	}
+	return legendPlaces(room, names)[len(names)-1][1]
 }
 
 // textWidth is about how wide a text is; a little too wide rather than too narrow.
-func textWidth(s string) float64 { return 7 * float64(len([]rune(s))) }
+func textWidth(s string) float64 { return 6.9 * float64(len([]rune(s))) }

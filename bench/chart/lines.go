@@ -41,10 +41,17 @@ const (
 
 // SVG draws the chart.
 func (l Lines) SVG() []byte {
-	c := open(l.Title, l.Description, width, top+plot+bottom)
 	each := (width - margin) / float64(len(l.Panels))
+	above := 0.0
+	for _, p := range l.Panels {
+		above = max(above, legendHeight(each-margin, p.names()))
+	}
+	c := open(l.Title, l.Description, width, top+above+plot+bottom)
 	for i, p := range l.Panels {
-		p.draw(c, box{margin + float64(i)*each + left, top, each - left - margin, plot})
+		x := margin + float64(i)*each
+		c.text(x, top-40, "head", "start", p.Y.Title+scaleNote(p.y().scale))
+		c.legend(x, top-17, each-margin, p.names(), true)
+		p.draw(c, box{x + left, top + above, each - left - margin, plot})
 	}
 	return c.close()
 }
@@ -52,21 +59,38 @@ func (l Lines) SVG() []byte {
 // box is where the points go.
 type box struct{ x, y, w, h float64 }
 
-func (p Panel) draw(c *canvas, b box) {
-	var xs, ys []float64
-	var names []string
+func (p Panel) names() (names []string) {
 	for _, s := range p.Series {
 		names = append(names, s.Name)
+	}
+	return names
+}
+
+func (p Panel) x() *ruler {
+	var all []float64
+	for _, s := range p.Series {
 		for _, at := range s.Points {
-			xs, ys = append(xs, at.X), append(ys, at.Y)
+			all = append(all, at.X)
+		}
+	}
+	return p.X.ruler(all)
+}
+
+func (p Panel) y() *ruler {
+	var all []float64
+	for _, s := range p.Series {
+		for _, at := range s.Points {
+			all = append(all, at.Y)
 			if at.High > 0 {
-				ys = append(ys, at.Low, at.High)
+				all = append(all, at.Low, at.High)
 			}
 		}
 	}
-	x, y := p.X.ruler(xs), p.Y.ruler(ys)
-	c.text(b.x-left, b.y-40, "head", "start", p.Y.Title+scaleNote(y.scale))
-	c.legend(b.x-left, b.y-17, names, true)
+	return p.Y.ruler(all)
+}
+
+func (p Panel) draw(c *canvas, b box) {
+	x, y := p.x(), p.y()
 	for _, t := range y.ticks {
 		at := b.y + b.h*(1-t.at)
 		c.line(gridClass(t), b.x, at, b.x+b.w, at)

@@ -64,7 +64,7 @@ func (r Rows) SVG() []byte {
 	b := box{margin + names + 12, top, 0, rowHeight * float64(len(r.Rows))}
 	b.w = width - b.x - margin - 64 // labels stand right of the marks
 	if len(r.Series) > 1 {
-		c.legend(margin-8, 54, r.Series, false)
+		c.legend(margin-8, 54, width-2*margin, r.Series, false)
 	}
 	c.text(margin, 50, "tick", "start", r.Note)
 	r.draw(c, b, r.Axis.ruler(values))
