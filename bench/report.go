@@ -74,6 +74,8 @@ var comparisons = []comparison{
 	{measure: "P7", what: "the same, 99 of 100 within", of: most, ours: LatencyPolled, unit: "ms"},
 	{measure: "P7", what: "River, other process notified, half within", of: halfWithin, ours: RiverLatency, unit: "ms"},
 	{measure: "P7", what: "the same, 99 of 100 within", of: most, ours: RiverLatency, unit: "ms"},
+	{measure: "P8", what: "work drained where many have ended, to P1", of: perSecond, ours: WorkAged, theirs: Work, atLeast: 0.85},
+	{measure: "P8", what: "the same by processor time", of: perCPUSecond, ours: WorkAged, theirs: Work},
 	{measure: "P9", what: "work drained under an old snapshot, to without", of: perSecond, ours: WorkSnapshot, theirs: WorkProbed, atLeast: 0.6},
 	{measure: "P9", what: "the same by processor time", of: perCPUSecond, ours: WorkSnapshot, theirs: WorkProbed},
 	{measure: "P9", what: "unrelated query meanwhile, half within", of: halfWithin, ours: WorkSnapshot, unit: "ms"},

@@ -29,6 +29,7 @@ const (
 	LatencyWoken    = "consign latency, same process"
 	LatencyNotified = "consign latency, other process"
 	LatencyPolled   = "consign latency, polling"
+	WorkAged        = "consign work, on old rows"
 	WorkProbed      = "consign work, beside queries"
 	WorkSnapshot    = "consign work, old snapshot"
 	Workers         = "consign work" // and of how many processes
@@ -50,7 +51,7 @@ func drains(c Config) map[string]subject[*pgxpool.Pool] {
 }
 
 // Measures are what can be asked for, in the order in which they run.
-var Measures = []string{"P1", "P2", "P3", "P4", "P5", "P6", "P7", "P9", "P10", "P11", "P12"}
+var Measures = []string{"P1", "P2", "P3", "P4", "P5", "P6", "P7", "P8", "P9", "P10", "P11", "P12"}
 
 // subjects are whom a measure needs, in turn.
 var subjects = map[string][]string{
@@ -59,6 +60,7 @@ var subjects = map[string][]string{
 	"P3": {Work, WorkLarge},
 	"P4": {Work, Floor},
 	"P5": {River, Work, Messages},
+	"P8": {Work},
 }
 
 // Run runs every round of the measures, and calls done with each sample.
@@ -109,6 +111,13 @@ func (s *Suite) rest(ctx context.Context, measures []string, add func(Sample)) e
 		if err := s.enqueueing(ctx, add); err != nil {
 			return fmt.Errorf("P6: %w", err)
 		}
+	}
+	if slices.Contains(measures, "P8") {
+		sample, err := s.onAged(ctx)
+		if err != nil {
+			return fmt.Errorf("P8: %w", err)
+		}
+		add(sample)
 	}
 	if slices.Contains(measures, "P12") {
 		for _, processes := range workerCounts {
