@@ -82,7 +82,7 @@ func (s *Suite) agedSuite(ctx context.Context) (*Suite, error) {
 		return nil, err
 	}
 	u.Path = "/aged"
-	aged := &Suite{Config: s.Config, URL: u.String(), Log: s.Log, Trace: s.Trace}
+	aged := &Suite{Config: s.Config, URL: u.String(), Trace: s.Trace}
 	if err := aged.Open(ctx); err != nil {
 		return nil, err
 	}

@@ -91,6 +91,12 @@ var comparisons = []comparison{
 	{measure: "P12", what: "work drained by 4 processes, to 1", of: perSecond, ours: workersName(4), theirs: workersName(1), atLeast: 0.95},
 	{measure: "P12", what: "work drained by 2 processes, to 1", of: perSecond, ours: workersName(2), theirs: workersName(1)},
 	{measure: "P12", what: "work drained by 4 processes, to 2", of: perSecond, ours: workersName(4), theirs: workersName(2), atLeast: 0.95},
+	{measure: "P13", what: "messages posted, to a bare loop, fresh connections", of: perSecond, ours: Hooks + postModes[0].name, theirs: BarePost + postModes[0].name, atLeast: 0.77},
+	{measure: "P13", what: "the same, reused connections", of: perSecond, ours: Hooks + postModes[1].name, theirs: BarePost + postModes[1].name, atLeast: 0.77},
+	{measure: "P13", what: "the post alone, to a bare loop, fresh connections", of: perSecond, ours: Post + postModes[0].name, theirs: BarePost + postModes[0].name},
+	{measure: "P13", what: "the same, reused connections", of: perSecond, ours: Post + postModes[1].name, theirs: BarePost + postModes[1].name},
+	{measure: "P13", what: "the post alone by processor time, fresh connections", of: perCPUSecond, ours: Post + postModes[0].name, theirs: BarePost + postModes[0].name},
+	{measure: "P13", what: "the same, reused connections", of: perCPUSecond, ours: Post + postModes[1].name, theirs: BarePost + postModes[1].name},
 }
 
 // Compare returns a line for every comparison that the samples allow.

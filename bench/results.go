@@ -134,6 +134,8 @@ func (s *Sample) Print(w io.Writer) {
 	case s.MaxRSS > 0:
 		fmt.Fprintf(w, " %8.0f/s, resident %.1f MiB, of which %.1f MiB program text\n", s.PerSec, float64(s.MaxRSS)/1024,
 			float64(s.Text)/1024)
+	case s.Enqueue == Spent{}:
+		fmt.Fprintf(w, " %8.0f/s (%.1f us)\n", s.PerSec, each(s.Drain.Client))
 	case s.Enqueue.WAL == 0:
 		fmt.Fprintf(w, " in %7.0f/s (%4.1f us)  out %7.0f/s (%4.1f us)\n",
 			float64(s.N)/s.Enqueue.Seconds, each(s.Enqueue.Client), s.PerSec, each(s.Drain.Client))

@@ -33,6 +33,9 @@ const (
 	WorkProbed      = "consign work, beside queries"
 	WorkSnapshot    = "consign work, old snapshot"
 	Workers         = "consign work" // and of how many processes
+	BarePost        = "bare post"    // and over what connections
+	Post            = "consign post"
+	Hooks           = "consign webhook"
 	RiverLatency    = "river latency, other process"
 
 	manyClients = " (many clients)"
@@ -51,7 +54,7 @@ func drains(c Config) map[string]subject[*pgxpool.Pool] {
 }
 
 // Measures are what can be asked for, in the order in which they run.
-var Measures = []string{"P1", "P2", "P3", "P4", "P5", "P6", "P7", "P8", "P9", "P10", "P11", "P12"}
+var Measures = []string{"P1", "P2", "P3", "P4", "P5", "P6", "P7", "P8", "P9", "P10", "P11", "P12", "P13"}
 
 // subjects are whom a measure needs, in turn.
 var subjects = map[string][]string{
@@ -126,6 +129,11 @@ func (s *Suite) rest(ctx context.Context, measures []string, add func(Sample)) e
 				return fmt.Errorf("P12: %s: %w", sample.Subject, err)
 			}
 			add(sample)
+		}
+	}
+	if slices.Contains(measures, "P13") {
+		if err := s.posts(ctx, add); err != nil {
+			return fmt.Errorf("P13: %w", err)
 		}
 	}
 	if slices.Contains(measures, "P7") {

@@ -28,6 +28,8 @@ type Config struct {
 	SnapshotAge int `json:"snapshot_age"` // seconds for which the snapshot of P9 is held before the drains. Default: 180
 	Churn       int `json:"churn"`        // intents a second that are enqueued and delivered meanwhile. Default: 1,000
 	Old         int `json:"old"`          // deliveries that ended before P8 and P14. Default: 5,000,000
+	Posts       int `json:"posts"`        // posts of P13 over reused connections. Default: 20,000
+	Fresh       int `json:"fresh"`        // posts of P13 over fresh connections. Default: 5,000
 	Runs        int `json:"runs"`         // rounds. Default: 5
 }
 
@@ -40,7 +42,7 @@ func (c Config) Filled() Config {
 		{&c.N, 200_000}, {&c.Payload, 100}, {&c.Large, 1500}, {&c.Workers, 2000}, {&c.Pool, 8}, {&c.Batch, 1000},
 		{&c.Lanes, 2}, {&c.Inserters, 2}, {&c.InsertBatch, 5000}, {&c.Calls, 2000}, {&c.Memory, 1_000_000},
 		{&c.SQLite, 100_000}, {&c.Rate, 500}, {&c.Paced, 5000}, {&c.SnapshotAge, 180},
-		{&c.Churn, 1000}, {&c.Old, 5_000_000}, {&c.Runs, 5},
+		{&c.Churn, 1000}, {&c.Old, 5_000_000}, {&c.Posts, 20_000}, {&c.Fresh, 5000}, {&c.Runs, 5},
 	} {
 		if *f.field == 0 {
 			*f.field = f.value

@@ -68,6 +68,8 @@ func parse(args []string) (*options, error) {
 	f.IntVar(&o.config.SnapshotAge, "snapshot-age", d.SnapshotAge, "seconds for which the snapshot of P9 is held before the drains")
 	f.IntVar(&o.config.Churn, "churn", d.Churn, "intents a second that are enqueued and delivered meanwhile")
 	f.IntVar(&o.config.Old, "old", d.Old, "deliveries that ended before P8 and P14")
+	f.IntVar(&o.config.Posts, "posts", d.Posts, "posts of P13 over reused connections")
+	f.IntVar(&o.config.Fresh, "fresh", d.Fresh, "posts of P13 over fresh connections")
 	f.StringVar(&o.out, "out", "", "a file for the raw results as JSON")
 	f.StringVar(&o.dir, "dir", "", "where the server's directory is made (default: the one for temporary files)")
 	f.StringVar(&o.trace, "trace", "", "a directory for profiles; such a run's figures are not for comparing")
