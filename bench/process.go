@@ -26,9 +26,10 @@ type task struct {
 // roles are what a process can do. Its context ends when its standard input does, so
 // that it ends with its parent however that ends.
 var roles = map[string]func(ctx context.Context, t *task, parent *parent) error{
-	"drain":  drainAlone,
-	"starts": startsAlone,
-	"work":   workAlone,
+	"drain":   drainAlone,
+	"starts":  startsAlone,
+	"work":    workAlone,
+	"receive": receiveAlone,
 }
 
 // parent is the other end, for the process that was started.

@@ -79,6 +79,8 @@ var comparisons = []comparison{
 	{measure: "P7", what: "the same, 99 of 100 within", of: most, ours: LatencyPolled, unit: "ms"},
 	{measure: "P7", what: "River, other process notified, half within", of: halfWithin, ours: RiverLatency, unit: "ms"},
 	{measure: "P7", what: "the same, 99 of 100 within", of: most, ours: RiverLatency, unit: "ms"},
+	{measure: "P8", what: "work drained where many have ended, to P1", of: perSecond, ours: WorkAged, theirs: Work, atLeast: 0.85},
+	{measure: "P8", what: "the same by processor time", of: perCPUSecond, ours: WorkAged, theirs: Work},
 	{measure: "P9", what: "work drained under an old snapshot, to without", of: perSecond, ours: WorkSnapshot, theirs: WorkProbed, atLeast: 0.6},
 	{measure: "P9", what: "the same by processor time", of: perCPUSecond, ours: WorkSnapshot, theirs: WorkProbed},
 	{measure: "P9", what: "unrelated query meanwhile, half within", of: halfWithin, ours: WorkSnapshot, unit: "ms"},
@@ -94,6 +96,12 @@ var comparisons = []comparison{
 	{measure: "P12", what: "work drained by 4 processes, to 1", of: perSecond, ours: workersName(4), theirs: workersName(1), atLeast: 0.95},
 	{measure: "P12", what: "work drained by 2 processes, to 1", of: perSecond, ours: workersName(2), theirs: workersName(1)},
 	{measure: "P12", what: "work drained by 4 processes, to 2", of: perSecond, ours: workersName(4), theirs: workersName(2), atLeast: 0.95},
+	{measure: "P13", what: "messages posted, to a bare loop, fresh connections", of: perSecond, ours: Hooks + postModes[0].name, theirs: BarePost + postModes[0].name, atLeast: 0.77},
+	{measure: "P13", what: "the same, reused connections", of: perSecond, ours: Hooks + postModes[1].name, theirs: BarePost + postModes[1].name, atLeast: 0.77},
+	{measure: "P13", what: "the post alone, to a bare loop, fresh connections", of: perSecond, ours: Post + postModes[0].name, theirs: BarePost + postModes[0].name},
+	{measure: "P13", what: "the same, reused connections", of: perSecond, ours: Post + postModes[1].name, theirs: BarePost + postModes[1].name},
+	{measure: "P13", what: "the post alone by processor time, fresh connections", of: perCPUSecond, ours: Post + postModes[0].name, theirs: BarePost + postModes[0].name},
+	{measure: "P13", what: "the same, reused connections", of: perCPUSecond, ours: Post + postModes[1].name, theirs: BarePost + postModes[1].name},
 }
 
 // Compare returns a line for every comparison of the measures that the samples

@@ -28,9 +28,13 @@ const (
 	LatencyWoken    = "consign latency, same process"
 	LatencyNotified = "consign latency, other process"
 	LatencyPolled   = "consign latency, polling"
+	WorkAged        = "consign work, on old rows"
 	WorkProbed      = "consign work, beside queries"
 	WorkSnapshot    = "consign work, old snapshot"
 	Workers         = "consign work" // and of how many processes
+	BarePost        = "bare post"    // and over what connections
+	Post            = "consign post"
+	Hooks           = "consign webhook"
 	RiverLatency    = "river latency, other process"
 
 	manyClients = " (many clients)"
@@ -49,7 +53,7 @@ func drains(c Config) map[string]subject[*pgxpool.Pool] {
 }
 
 // Measures are what can be asked for, in the order in which they run.
-var Measures = []string{"P1", "P2", "P3", "P4", "P5", "P6", "P7", "P9", "P10", "P11", "P12"}
+var Measures = []string{"P1", "P2", "P3", "P4", "P5", "P6", "P7", "P8", "P9", "P10", "P11", "P12", "P13"}
 
 // subjects are whom a measure needs, in turn.
 var subjects = map[string][]string{
@@ -58,6 +62,7 @@ var subjects = map[string][]string{
 	"P3":  {Work, WorkLarge},
 	"P4":  {Work, Floor},
 	"P5":  {River, Work, Messages},
+	"P8":  {Work},
 	Speed: {River, Work, Floor, Messages},
 }
 
@@ -107,6 +112,13 @@ func (s *Suite) rest(ctx context.Context, measures []string, add func(Sample)) e
 			return fmt.Errorf("P6: %w", err)
 		}
 	}
+	if slices.Contains(measures, "P8") {
+		sample, err := s.onAged(ctx)
+		if err != nil {
+			return fmt.Errorf("P8: %w", err)
+		}
+		add(sample)
+	}
 	if slices.Contains(measures, "P12") {
 		for _, processes := range workerCounts {
 			sample, err := s.workers(ctx, processes)
@@ -114,6 +126,11 @@ func (s *Suite) rest(ctx context.Context, measures []string, add func(Sample)) e
 				return fmt.Errorf("P12: %s: %w", sample.Subject, err)
 			}
 			add(sample)
+		}
+	}
+	if slices.Contains(measures, "P13") {
+		if err := s.posts(ctx, add); err != nil {
+			return fmt.Errorf("P13: %w", err)
 		}
 	}
 	if slices.Contains(measures, "P7") {

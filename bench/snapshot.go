@@ -109,8 +109,8 @@ func (s *Suite) snapshot(ctx context.Context, add func(Sample)) error {
 	if err := held.QueryRow(ctx, "SELECT count(*) FROM plain.ticket").Scan(&n); err != nil {
 		return err
 	}
-	began := time.Now()
-	if err := s.churn(ctx, time.Duration(s.Config.SnapshotAge)*time.Second); err != nil {
+	want := time.Duration(s.Config.SnapshotAge) * time.Second
+	if err := s.churn(ctx, want); err != nil {
 		return err
 	}
 	if err := rounds(WorkSnapshot, true); err != nil {
@@ -119,8 +119,8 @@ func (s *Suite) snapshot(ctx context.Context, add func(Sample)) error {
 	var age time.Duration
 	err = s.meter.conn.QueryRow(ctx, "SELECT clock_timestamp() - xact_start FROM pg_stat_activity WHERE pid = $1 AND backend_xmin IS NOT NULL",
 		holder.PgConn().PID()).Scan(&age)
-	if err == nil && age < time.Since(began) {
-		err = fmt.Errorf("the snapshot is %v old, want %v", age, time.Since(began))
+	if err == nil && age < want {
+		err = fmt.Errorf("the snapshot is %v old, want %v", age, want)
 	}
 	return err
 }

@@ -27,6 +27,9 @@ type Config struct {
 	Paced       int `json:"paced"`        // transactions in one run of P7, without the first second. Default: 5,000
 	SnapshotAge int `json:"snapshot_age"` // seconds for which the snapshot of P9 is held before the drains. Default: 180
 	Churn       int `json:"churn"`        // intents a second that are enqueued and delivered meanwhile. Default: 1,000
+	Old         int `json:"old"`          // deliveries that ended before P8 and P14. Default: 5,000,000
+	Posts       int `json:"posts"`        // posts of P13 over reused connections. Default: 20,000
+	Fresh       int `json:"fresh"`        // posts of P13 over fresh connections. Default: 5,000
 	Runs        int `json:"runs"`         // rounds. Default: 5
 
 	Backlog      int `json:"backlog"`       // the largest backlog of its growth curve. Default: 10,000,000
@@ -44,7 +47,7 @@ func (c Config) Filled() Config {
 		{&c.N, 200_000}, {&c.Payload, 100}, {&c.Large, 1500}, {&c.Workers, 2000}, {&c.Pool, 8}, {&c.Batch, 1000},
 		{&c.Lanes, 2}, {&c.Inserters, 2}, {&c.InsertBatch, 5000}, {&c.Calls, 2000}, {&c.Memory, 1_000_000},
 		{&c.SQLite, 100_000}, {&c.Rate, 500}, {&c.Paced, 5000}, {&c.SnapshotAge, 180},
-		{&c.Churn, 1000}, {&c.Runs, 5},
+		{&c.Churn, 1000}, {&c.Old, 5_000_000}, {&c.Posts, 20_000}, {&c.Fresh, 5000}, {&c.Runs, 5},
 		{&c.Backlog, 10_000_000}, {&c.Growth, 100_000}, {&c.PointSeconds, 20}, {&c.Guarded, 30_000},
 	} {
 		if *f.field == 0 {
@@ -99,6 +102,7 @@ type Suite struct {
 	Log    io.Writer // progress
 	Trace  string    // a directory for profiles of what is measured; empty: none
 	meter  *meter
+	aged   *Suite // of P8 and P14; nil until it is needed
 }
 
 // Open connects the suite's meter. Close it after use.
@@ -109,7 +113,12 @@ func (s *Suite) Open(ctx context.Context) (err error) {
 }
 
 // Close closes the meter.
-func (s *Suite) Close() { s.meter.close() }
+func (s *Suite) Close() {
+	if s.aged != nil {
+		s.aged.Close()
+	}
+	s.meter.close()
+}
 
 // pool opens connections for one run of one subject: all of them at once, so that
 // no run pays for connecting.
@@ -230,14 +239,21 @@ func (s *Suite) inPool(ctx context.Context, fn func(pool *pgxpool.Pool) error) e
 
 // enqueueAll shares the batches among the inserters.
 func enqueueAll[DB any](ctx context.Context, db DB, sub subject[DB], n, inserters, batch int) error {
+	return inParts(ctx, n, inserters, batch, func(ctx context.Context, first, n int) error {
+		return sub.enqueue(ctx, db, first, n)
+	})
+}
+
+// inParts has write called for each part of n, by so many at once.
+func inParts(ctx context.Context, n, writers, part int, write func(ctx context.Context, first, n int) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	firsts := make(chan int)
-	errs := make(chan error, inserters)
-	for range inserters {
+	errs := make(chan error, writers)
+	for range writers {
 		go func() {
 			for first := range firsts {
-				if err := sub.enqueue(ctx, db, first, min(batch, n-first)); err != nil {
+				if err := write(ctx, first, min(part, n-first)); err != nil {
 					cancel()
 					errs <- err
 					return
@@ -246,7 +262,7 @@ func enqueueAll[DB any](ctx context.Context, db DB, sub subject[DB], n, inserter
 			errs <- nil
 		}()
 	}
-	for first := 0; first < n; first += batch {
+	for first := 0; first < n; first += part {
 		select {
 		case firsts <- first:
 		case <-ctx.Done():
@@ -254,7 +270,7 @@ func enqueueAll[DB any](ctx context.Context, db DB, sub subject[DB], n, inserter
 	}
 	close(firsts)
 	var failed error
-	for range inserters {
+	for range writers {
 		if err := <-errs; failed == nil {
 			failed = err
 		}
