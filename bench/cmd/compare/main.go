@@ -70,6 +70,7 @@ func parse(args []string) (*options, error) {
 	f.IntVar(&o.config.Old, "old", d.Old, "deliveries that ended before P8 and P14")
 	f.IntVar(&o.config.Posts, "posts", d.Posts, "posts of P13 over reused connections")
 	f.IntVar(&o.config.Fresh, "fresh", d.Fresh, "posts of P13 over fresh connections")
+	f.IntVar(&o.config.Visits, "visits", d.Visits, "requests for each page of P14, after the first")
 	f.StringVar(&o.out, "out", "", "a file for the raw results as JSON")
 	f.StringVar(&o.dir, "dir", "", "where the server's directory is made (default: the one for temporary files)")
 	f.StringVar(&o.trace, "trace", "", "a directory for profiles; such a run's figures are not for comparing")
