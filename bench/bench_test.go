@@ -37,7 +37,7 @@ func TestEverySubjectCompletes(t *testing.T) {
 	defer cancel()
 	s := &Suite{URL: cluster.URL(), Config: Config{
 		N: 300, InsertBatch: 100, Workers: 50, Calls: 40, Memory: 300, SQLite: 100, Rate: 200, Paced: 100,
-		SnapshotAge: 1, Churn: 100, Old: 2000, Posts: 100, Fresh: 100, Runs: 1,
+		SnapshotAge: 1, Churn: 100, Old: 2000, Posts: 100, Fresh: 100, Visits: 2, Runs: 1,
 	}}
 	if err := s.Open(ctx); err != nil {
 		t.Fatal(err)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 )
 
 // Line is one ratio of a comparison.
@@ -12,7 +13,7 @@ type Line struct {
 	Measure string  `json:"measure"`
 	What    string  `json:"what"`
 	Ratio   float64 `json:"ratio"`            // of medians; or the median itself, where Unit says so
-	Low     float64 `json:"low"`              // of the rounds
+	Low     float64 `json:"low"`              // of the rounds, or of the pages
 	High    float64 `json:"high"`             //
 	Unit    string  `json:"unit"`             // "x" for ratios
 	Goal    string  `json:"goal"`             // in words
@@ -36,6 +37,8 @@ func halfWithin(s *Sample) float64   { return s.Latency.at(0.5) }
 func most(s *Sample) float64         { return s.Latency.at(0.99) }
 func allocated(s *Sample) float64    { return float64(s.Drain.Allocs) / float64(s.N) }
 func allocBytes(s *Sample) float64   { return float64(s.Drain.AllocBytes) / float64(s.N) }
+func slowest(s *Sample) float64      { return s.Latency.at(1) }
+func firstTime(s *Sample) float64    { return s.First }
 func walEach(s *Sample) float64      { return float64(s.Enqueue.WAL+s.Drain.WAL) / float64(s.N) }
 func walEnqueue(s *Sample) float64   { return float64(s.Enqueue.WAL) / float64(s.N) }
 func walDrain(s *Sample) float64     { return float64(s.Drain.WAL) / float64(s.N) }
@@ -45,6 +48,7 @@ type comparison struct {
 	measure, what string
 	of            figure
 	ours, theirs  string // subjects; theirs empty: the figure stands alone
+	worst         bool   // of all subjects whose names begin with ours, the largest figure
 	unit          string // of a figure that stands alone
 	atLeast       float64
 	atMost        float64 // both 0: only shown
@@ -102,6 +106,9 @@ var comparisons = []comparison{
 	{measure: "P13", what: "the same, reused connections", of: perSecond, ours: Post + postModes[1].name, theirs: BarePost + postModes[1].name},
 	{measure: "P13", what: "the post alone by processor time, fresh connections", of: perCPUSecond, ours: Post + postModes[0].name, theirs: BarePost + postModes[0].name},
 	{measure: "P13", what: "the same, reused connections", of: perCPUSecond, ours: Post + postModes[1].name, theirs: BarePost + postModes[1].name},
+	{measure: "P14", what: "slowest page, slowest of its requests", of: slowest, ours: Console, worst: true, unit: "ms", atMost: 100},
+	{measure: "P14", what: "slowest page, half within", of: halfWithin, ours: Console, worst: true, unit: "ms"},
+	{measure: "P14", what: "slowest page, its first request", of: firstTime, ours: Console, worst: true, unit: "ms"},
 }
 
 // Compare returns a line for every comparison of the measures that the samples
@@ -110,6 +117,9 @@ func Compare(samples []Sample, measures []string) []Line {
 	by := map[string][]*Sample{}
 	for i := range samples {
 		by[samples[i].Subject] = append(by[samples[i].Subject], &samples[i])
+		if strings.HasPrefix(samples[i].Subject, Console+" ") {
+			by[Console] = append(by[Console], &samples[i])
+		}
 	}
 	var lines []Line
 	for _, c := range slices.Concat(comparisons, guarded) {
@@ -133,6 +143,9 @@ func Comparisons(measure string) (what []string) {
 
 func (c comparison) line(ours, theirs []*Sample) Line {
 	l := Line{Measure: c.measure, What: c.what, Unit: cmp.Or(c.unit, "x"), Less: c.less || c.atMost > 0, Ours: Median(values(ours, c.of))}
+	if c.worst {
+		l.Ours = slices.Max(values(ours, c.of))
+	}
 	l.Ratio = l.Ours
 	rounds := values(ours, c.of)
 	if c.theirs != "" {

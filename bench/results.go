@@ -135,6 +135,8 @@ func (s *Sample) Print(w io.Writer) {
 	case s.Median > 0:
 		fmt.Fprintf(w, " %8.0f/s, median %.3f ms; each: client %.1f us, server %.1f us, WAL %d B\n", s.PerSec, s.Median,
 			each(s.Enqueue.Client), each(s.Enqueue.Server), s.Enqueue.WAL/int64(s.N))
+	case s.First > 0:
+		fmt.Fprintf(w, " first %.2f ms, then %s\n", s.First, s.Latency)
 	case s.Latency != nil && s.Drain == Spent{}:
 		fmt.Fprintf(w, " %8.0f/s, commit to start: %s\n", s.PerSec, s.Latency)
 	case s.MaxRSS > 0:

@@ -35,6 +35,7 @@ const (
 	BarePost        = "bare post"    // and over what connections
 	Post            = "consign post"
 	Hooks           = "consign webhook"
+	Console         = "console" // and which page
 	RiverLatency    = "river latency, other process"
 
 	manyClients = " (many clients)"
@@ -53,7 +54,7 @@ func drains(c Config) map[string]subject[*pgxpool.Pool] {
 }
 
 // Measures are what can be asked for, in the order in which they run.
-var Measures = []string{"P1", "P2", "P3", "P4", "P5", "P6", "P7", "P8", "P9", "P10", "P11", "P12", "P13"}
+var Measures = []string{"P1", "P2", "P3", "P4", "P5", "P6", "P7", "P8", "P9", "P10", "P11", "P12", "P13", "P14"}
 
 // subjects are whom a measure needs, in turn.
 var subjects = map[string][]string{
@@ -100,6 +101,15 @@ func (s *Suite) last(ctx context.Context, measures []string, add func(Sample)) e
 	if slices.Contains(measures, "P9") {
 		if err := s.snapshot(ctx, add); err != nil {
 			return fmt.Errorf("P9: %w", err)
+		}
+	}
+	if slices.Contains(measures, "P14") {
+		add := func(sample Sample) {
+			sample.Round = 1
+			add(sample)
+		}
+		if err := s.pages(ctx, add); err != nil {
+			return fmt.Errorf("P14: %w", err)
 		}
 	}
 	return nil

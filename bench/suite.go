@@ -30,6 +30,7 @@ type Config struct {
 	Old         int `json:"old"`          // deliveries that ended before P8 and P14. Default: 5,000,000
 	Posts       int `json:"posts"`        // posts of P13 over reused connections. Default: 20,000
 	Fresh       int `json:"fresh"`        // posts of P13 over fresh connections. Default: 5,000
+	Visits      int `json:"visits"`       // of each page of P14, after the first. Default: 40
 	Runs        int `json:"runs"`         // rounds. Default: 5
 
 	Backlog      int `json:"backlog"`       // the largest backlog of its growth curve. Default: 10,000,000
@@ -47,7 +48,7 @@ func (c Config) Filled() Config {
 		{&c.N, 200_000}, {&c.Payload, 100}, {&c.Large, 1500}, {&c.Workers, 2000}, {&c.Pool, 8}, {&c.Batch, 1000},
 		{&c.Lanes, 2}, {&c.Inserters, 2}, {&c.InsertBatch, 5000}, {&c.Calls, 2000}, {&c.Memory, 1_000_000},
 		{&c.SQLite, 100_000}, {&c.Rate, 500}, {&c.Paced, 5000}, {&c.SnapshotAge, 180},
-		{&c.Churn, 1000}, {&c.Old, 5_000_000}, {&c.Posts, 20_000}, {&c.Fresh, 5000}, {&c.Runs, 5},
+		{&c.Churn, 1000}, {&c.Old, 5_000_000}, {&c.Posts, 20_000}, {&c.Fresh, 5000}, {&c.Visits, 40}, {&c.Runs, 5},
 		{&c.Backlog, 10_000_000}, {&c.Growth, 100_000}, {&c.PointSeconds, 20}, {&c.Guarded, 30_000},
 	} {
 		if *f.field == 0 {
@@ -74,8 +75,9 @@ type Sample struct {
 	Items   int64   `json:"items,omitempty"`        // done in the drain of a curve: messages or attempts
 	Partial bool    `json:"partial,omitempty"`      // its time was over before the drain was complete
 	Removed int64   `json:"removed,omitempty"`      // meanwhile, by retention
+	First   float64 `json:"first_ms,omitempty"`     // a page of P14, asked for the first time
 
-	Latency *Distribution `json:"latency,omitempty"` // from the commit to the start of the effect (P7), of an unrelated query (P9)
+	Latency *Distribution `json:"latency,omitempty"` // from the commit to the start of the effect (P7), of an unrelated query (P9), of a page (P14)
 }
 
 // subject is something that drains a backlog in a database. Each method leaves

@@ -93,6 +93,7 @@ func sizes(f *flag.FlagSet, c *bench.Config) {
 		{&c.Old, d.Old, "old", "deliveries that ended before P8 and P14"},
 		{&c.Posts, d.Posts, "posts", "posts of P13 over reused connections"},
 		{&c.Fresh, d.Fresh, "fresh", "posts of P13 over fresh connections"},
+		{&c.Visits, d.Visits, "visits", "requests for each page of P14, after the first"},
 		{&c.SQLite, d.SQLite, "sqlite", "intents and jobs in the drain of P10"},
 		{&c.Backlog, d.Backlog, "backlog", "the largest backlog of its growth curve"},
 		{&c.Growth, d.Growth, "growth", "messages at each point of the other growth curves"},
