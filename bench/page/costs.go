@@ -3,6 +3,7 @@ package page
 import (
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/consign-go/consign/bench"
 	"github.com/consign-go/consign/bench/chart"
@@ -20,8 +21,8 @@ func (m *maker) drained() (names []string, of map[string][]*bench.Sample) {
 		fresh := map[string][]*bench.Sample{}
 		for i := range run.Samples {
 			s := &run.Samples[i]
-			if s.Curve != "" || s.Drain.Client == 0 || s.PerSec == 0 {
-				continue // no drain, or one in another process
+			if s.Curve != "" || s.Drain.Client == 0 || s.PerSec == 0 || posts(s.Subject) {
+				continue // no drain of this process
 			}
 			if !slices.Contains(names, s.Subject) {
 				names = append(names, s.Subject)
@@ -31,6 +32,14 @@ func (m *maker) drained() (names []string, of map[string][]*bench.Sample) {
 		maps.Copy(of, fresh)
 	}
 	return names, of
+}
+
+// posts reports whether a subject posts to a receiver, whose own work is then most
+// of what is measured.
+func posts(subject string) bool {
+	return slices.ContainsFunc([]string{bench.BarePost, bench.Post, bench.Hooks}, func(prefix string) bool {
+		return strings.HasPrefix(subject, prefix)
+	})
 }
 
 // spread is the median of a figure and its range.

@@ -2,6 +2,7 @@ package page
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/consign-go/consign/bench"
 	"github.com/consign-go/consign/bench/chart"
@@ -13,17 +14,18 @@ var shownQuantiles = []struct {
 	name string
 }{{0.5, "half within"}, {0.9, "90 %"}, {0.99, "99 %"}, {0.999, "99.9 %"}, {1, "all"}}
 
-// latency is the distributions of a measure: how long what share took at most.
-func (m *maker) latency(name string) string {
+// timed are the samples with a distribution of a measure, of the subjects whose
+// names begin with a prefix, in the order in which they ran.
+func (m *maker) timed(name string, prefixes ...string) (names []string, of map[string][]*bench.Sample) {
+	of = map[string][]*bench.Sample{}
 	run := m.record.Of(name)
 	if run == nil {
-		return unmeasured
+		return nil, of
 	}
-	var names []string
-	of := map[string][]*bench.Sample{}
 	for i := range run.Samples {
 		s := &run.Samples[i]
-		if s.Latency == nil {
+		begins := func(prefix string) bool { return strings.HasPrefix(s.Subject, prefix) }
+		if s.Latency == nil || !slices.ContainsFunc(prefixes, begins) {
 			continue
 		}
 		if of[s.Subject] == nil {
@@ -31,40 +33,73 @@ func (m *maker) latency(name string) string {
 		}
 		of[s.Subject] = append(of[s.Subject], s)
 	}
+	return names, of
+}
+
+// latency is a chart of distributions and a table: how long what share took at most.
+func (m *maker) latency(name, title string, prefixes ...string) string {
+	names, of := m.timed(name, prefixes...)
 	if len(names) == 0 {
 		return unmeasured
 	}
+	p := chart.Panel{
+		X: chart.Axis{Title: "share that took no longer", Scale: chart.Nines},
+		Y: chart.Axis{Title: "milliseconds", Scale: chart.Log},
+	}
+	for _, subject := range names {
+		at, d := quantiles(of[subject]), of[subject][0].Latency
+		series := chart.Series{Name: subject}
+		for _, q := range d.Quantiles {
+			if (1-q.Q)*float64(d.Count) >= 1 { // beyond, it is one outlier's time
+				series.Points = append(series.Points, at[q.Q])
+			}
+		}
+		p.Series = append(p.Series, series)
+	}
+	drawing := chart.Lines{
+		Title:       title,
+		Description: "One line for each subject: the time within which a share of all was done, with the range of the rounds. The table below has the figures.",
+		Panels:      []chart.Panel{p},
+	}
+	return m.image("latency-"+name, title, drawing.SVG()) + "\n" + quantileTable(names, of)
+}
+
+func quantileTable(names []string, of map[string][]*bench.Sample) string {
 	head := []string{"milliseconds, medians of the rounds"}
 	for _, q := range shownQuantiles {
 		head = append(head, q.name)
 	}
 	rows := [][]string{head}
-	p := chart.Panel{
-		X: chart.Axis{Title: "share of the effects that had started by then", Scale: chart.Nines},
-		Y: chart.Axis{Title: "milliseconds from the commit to the start of the effect"},
-	}
 	for _, subject := range names {
 		at := quantiles(of[subject])
-		series := chart.Series{Name: subject}
-		for _, q := range of[subject][0].Latency.Quantiles {
-			if (1-q.Q)*float64(of[subject][0].Latency.Count) >= 1 { // beyond, it is one outlier's time
-				series.Points = append(series.Points, at[q.Q])
-			}
-		}
-		p.Series = append(p.Series, series)
 		row := []string{subject}
 		for _, q := range shownQuantiles {
 			row = append(row, some(at[q.q].Y))
 		}
 		rows = append(rows, row)
 	}
-	title := "From the commit to the start of the effect"
-	drawing := chart.Lines{
-		Title:       title,
-		Description: "One line for each subject: the time within which a share of all effects had started, with the range of the rounds. The table below has the figures.",
-		Panels:      []chart.Panel{p},
+	return table("lrrrrr", rows)
+}
+
+// pages is a chart of how long each page of the console takes, and a table.
+func (m *maker) pages() string {
+	names, of := m.timed("P14", bench.Console+" ")
+	if len(names) == 0 {
+		return unmeasured
 	}
-	return m.image("latency-"+name, title, drawing.SVG()) + "\n" + table("lrrrrr", rows)
+	c := chart.Rows{
+		Title:       "Pages of the console",
+		Description: "One row for each page, with a mark for the time of half of its requests and one for the slowest. The table below has the figures.",
+		Axis:        chart.Axis{Title: "milliseconds", Scale: chart.Log},
+		Series:      []string{"half within", "all within"},
+	}
+	for _, name := range names {
+		at := quantiles(of[name])
+		c.Rows = append(c.Rows, chart.Row{
+			Name: strings.TrimPrefix(name, bench.Console+" "), Values: []chart.Value{{At: at[0.5].Y}, {Series: 1, At: at[1].Y}},
+		})
+	}
+	return m.image("pages", c.Title, c.SVG()) + "\n" + quantileTable(names, of)
 }
 
 // quantiles are the medians of the rounds, and their range, for each share.

@@ -36,13 +36,31 @@ func goal(l *bench.Line) (goal, met string) {
 	return strings.NewReplacer(">=", "≥", "<=", "≤").Replace(l.Goal), met
 }
 
+// alone is what a line compares where it does not stand below the one that it calls
+// "the same".
+func alone(lines []bench.Line, i int) string {
+	rest, same := strings.CutPrefix(lines[i].What, "the same")
+	if !same {
+		return lines[i].What
+	}
+	first := lines[i].What
+	for ; i > 0 && strings.HasPrefix(first, "the same"); i-- {
+		first = lines[i-1].What
+	}
+	if cut := strings.LastIndex(first, ","); cut > 0 && strings.HasPrefix(rest, ",") {
+		first = first[:cut]
+	}
+	return first + rest
+}
+
 // goals is a table of every goal and whether it is met.
 func (m *maker) goals() string {
 	rows := [][]string{{"", "measure", "goal", "measured", "range of rounds", "met"}}
 	for _, name := range bench.Measures {
-		for _, l := range m.record.Lines(name) {
+		lines := m.record.Lines(name)
+		for i, l := range lines {
 			if want, met := goal(&l); want != "" {
-				rows = append(rows, []string{name, l.What, want, figure(l.Ratio, unit(&l)), ranged(&l), met})
+				rows = append(rows, []string{name, alone(lines, i), want, figure(l.Ratio, unit(&l)), ranged(&l), met})
 			}
 		}
 	}
@@ -62,7 +80,8 @@ func (m *maker) goalChart() string {
 		Line:        1, LineName: "goal",
 	}
 	for _, name := range bench.Measures {
-		for _, l := range m.record.Lines(name) {
+		lines := m.record.Lines(name)
+		for i, l := range lines {
 			if l.Margin > 0 {
 				v := chart.Value{At: l.Margin, Hollow: !l.Met, Label: chart.Short(l.Margin)}
 				ends := []float64{l.Margin * l.Low / l.Ratio, l.Margin * l.High / l.Ratio}
@@ -70,7 +89,7 @@ func (m *maker) goalChart() string {
 					ends = []float64{l.Margin * l.Ratio / l.High, l.Margin * l.Ratio / l.Low}
 				}
 				v.Low, v.High = ends[0], ends[1]
-				c.Rows = append(c.Rows, chart.Row{Name: name + " " + l.What, Values: []chart.Value{v}})
+				c.Rows = append(c.Rows, chart.Row{Name: name + " " + alone(lines, i), Values: []chart.Value{v}})
 			}
 		}
 	}

@@ -87,6 +87,15 @@ func TestFiguresComeFromTheRawResults(t *testing.T) {
 	}
 }
 
+func TestLinesThatSayTheSameStandAlone(t *testing.T) {
+	lines := []bench.Line{{What: "posts, fresh connections"}, {What: "the same, reused ones"}, {What: "the same by processor time"}}
+	for i, want := range []string{"posts, fresh connections", "posts, reused ones", "posts, fresh connections by processor time"} {
+		if got := alone(lines, i); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
 // TestPartialRunReplacesItsMeasuresOnly holds that what was not measured again
 // stays as it was, with its own machine and time.
 func TestPartialRunReplacesItsMeasuresOnly(t *testing.T) {
