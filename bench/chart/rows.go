@@ -60,7 +60,7 @@ func (r Rows) SVG() []byte {
 			}
 		}
 	}
-	names = min(names, 400)
+	names = min(names, 470) // a longer one is cut at its beginning
 	b := box{margin + names + 12, top, 0, rowHeight * float64(len(r.Rows))}
 	b.w = width - b.x - margin - 64 // labels stand right of the marks
 	if len(r.Series) > 1 {
