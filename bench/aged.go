@@ -31,7 +31,7 @@ WITH made AS (
           FROM generate_series($1::bigint, $2::bigint) n) t
 ),
 named AS MATERIALIZED (
-    SELECT *, (time || '7' || substr(tail, 1, 3) || '8' || substr(tail, 4, 15))::uuid AS ref,
+    SELECT *, (time || CASE WHEN work THEN '8' ELSE '7' END || substr(tail, 1, 3) || '8' || substr(tail, 4, 15))::uuid AS ref,
            (time || '7' || substr(tail, 1, 3) || '9' || substr(tail, 4, 15))::uuid AS run,
            md5((n / 1000)::text)::uuid AS owner,
            sha256(convert_to(n::text, 'UTF8')) AS digest, sha256(convert_to(kind, 'UTF8')) AS fingerprint,

@@ -51,6 +51,7 @@ func (d *Distribution) at(q float64) float64 {
 	return math.NaN()
 }
 
+// String shows what most had, nearly all, and all.
 func (d *Distribution) String() string {
 	return fmt.Sprintf("half within %.2f ms, 99 of 100 %.2f ms, all %.2f ms", d.at(0.5), d.at(0.99), d.at(1))
 }

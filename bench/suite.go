@@ -24,7 +24,7 @@ type Config struct {
 	Memory      int `json:"memory"`       // intents in the drain of P11. Default: 1,000,000
 	SQLite      int `json:"sqlite"`       // intents and jobs in the drain of P10. Default: 100,000
 	Rate        int `json:"rate"`         // transactions a second of P7. Default: 500
-	Paced       int `json:"paced"`        // transactions in one run of P7, without the first second. Default: 5,000
+	Paced       int `json:"paced"`        // transactions in one run of P7, without the first second. Default: 3,000
 	SnapshotAge int `json:"snapshot_age"` // seconds for which the snapshot of P9 is held before the drains. Default: 180
 	Churn       int `json:"churn"`        // intents a second that are enqueued and delivered meanwhile. Default: 1,000
 	Old         int `json:"old"`          // deliveries that ended before P8 and P14. Default: 5,000,000
@@ -47,7 +47,7 @@ func (c Config) Filled() Config {
 	}{
 		{&c.N, 200_000}, {&c.Payload, 100}, {&c.Large, 1500}, {&c.Workers, 2000}, {&c.Pool, 8}, {&c.Batch, 1000},
 		{&c.Lanes, 2}, {&c.Inserters, 2}, {&c.InsertBatch, 5000}, {&c.Calls, 2000}, {&c.Memory, 1_000_000},
-		{&c.SQLite, 100_000}, {&c.Rate, 500}, {&c.Paced, 5000}, {&c.SnapshotAge, 180},
+		{&c.SQLite, 100_000}, {&c.Rate, 500}, {&c.Paced, 3000}, {&c.SnapshotAge, 180},
 		{&c.Churn, 1000}, {&c.Old, 5_000_000}, {&c.Posts, 20_000}, {&c.Fresh, 5000}, {&c.Visits, 40}, {&c.Runs, 5},
 		{&c.Backlog, 10_000_000}, {&c.Growth, 100_000}, {&c.PointSeconds, 20}, {&c.Guarded, 30_000},
 	} {
