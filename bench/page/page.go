@@ -31,7 +31,7 @@ type maker struct {
 func Make(record *bench.Record, text string) (map[string][]byte, error) {
 	m := &maker{record: record, files: map[string][]byte{}}
 	t, err := template.New(Text).Option("missingkey=error").Funcs(template.FuncMap{
-		"goals": m.goals, "goalChart": m.goalChart, "measure": m.measure, "value": m.value, "runs": m.runs, "repeat": m.repeat,
+		"goals": m.goals, "goalChart": m.goalChart, "measure": m.measure, "value": m.value, "runs": m.runs, "caution": m.caution, "repeat": m.repeat,
 		"rates": m.rates, "costs": m.costs, "curve": m.curve, "engine": m.engine, "profile": m.profile, "latency": m.latency, "pages": m.pages,
 	}).Parse(text)
 	if err != nil {

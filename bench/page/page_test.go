@@ -68,7 +68,7 @@ func TestFiguresComeFromTheRawResults(t *testing.T) {
 		sample(bench.River, 1, 100), sample(bench.Work, 1, 270), sample(bench.Floor, 1, 500),
 	}})
 	text := `{{value "P1" "work drained, to River"}}, {{value "P3" "work with a large payload, to P1"}}
-{{goals}}{{measure "P4"}}{{measure "P10"}}{{runs}}`
+{{caution}}{{goals}}{{measure "P4"}}{{measure "P10"}}{{runs}}`
 	files, err := Make(r, text)
 	if err != nil {
 		t.Fatal(err)
@@ -76,7 +76,7 @@ func TestFiguresComeFromTheRawResults(t *testing.T) {
 	got := string(files[Document])
 	for _, want := range []string{
 		"2.70, (not measured yet)", "| P1 | work drained, to River | ≥ 2.5 | 2.70 | 2.70 to 2.70 | yes |",
-		"| P4 | work, to the floor | ≥ 0.7 | 0.54 | 0.54 to 0.54 | **no** |", unmeasured, "[Run 1](#run-1)", "### Run 1",
+		"| P4 | work, to the floor | ≥ 0.7 | 0.54 | 0.54 to 0.54 | **no** |", unmeasured, "[Run 1](#run-1)", "### Run 1", "was a quick look",
 	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("no %q in\n%s", want, got)
@@ -84,6 +84,18 @@ func TestFiguresComeFromTheRawResults(t *testing.T) {
 	}
 	if _, err := Make(r, `{{value "P1" "what nobody compares"}}`); err == nil {
 		t.Error("a figure that there is not was not refused")
+	}
+}
+
+func TestFullRunsAreNotCautionedAgainst(t *testing.T) {
+	full := bench.Config{}.Filled()
+	guard := full
+	guard.N = full.Guarded
+	r := &bench.Record{}
+	r.Add(bench.Results{Measures: []string{"P1"}, Config: full})
+	r.Add(bench.Results{Measures: []string{bench.Speed}, Config: guard})
+	if got := (&maker{record: r}).caution(); got != "" {
+		t.Error(got)
 	}
 }
 

@@ -42,3 +42,24 @@ func run(b *strings.Builder, number int, r *bench.Results) {
 	}
 	fmt.Fprintf(b, "- server: %s\n\n", strings.Join(settings, " "))
 }
+
+// caution names the runs that are smaller than the comparison asks for.
+func (m *maker) caution() string {
+	full := bench.Config{}.Filled()
+	var b strings.Builder
+	for i := range m.record.Runs {
+		r := &m.record.Runs[i]
+		small := r.Config.Runs < full.Runs || r.Config.Growth < full.Growth || r.Config.Backlog < full.Backlog || r.Config.Old < full.Old
+		if n := r.Config.N; n < full.N && !(slices.Equal(r.Measures, []string{bench.Speed}) && n >= full.Guarded) {
+			small = true
+		}
+		if small {
+			fmt.Fprintf(&b, "> [Run %d](#run-%d) was a quick look, smaller than it should be: its figures (%s) show the form and nothing else.\n",
+				i+1, i+1, strings.Join(r.Measures, ", "))
+		}
+	}
+	if b.Len() > 0 {
+		b.WriteString("\n")
+	}
+	return b.String()
+}
