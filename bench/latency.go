@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -26,12 +27,21 @@ type latency struct {
 	wake    bool   // a hint follows each commit; the queue hints within the transaction
 }
 
-// latencies are the subjects of P7, in turn.
-var latencies = []latency{
-	{RiverLatency, River, true, false},
-	{LatencyWoken, Messages, false, true},
-	{LatencyNotified, Messages, true, true},
-	{LatencyPolled, Messages, true, false},
+// latencies runs P7 once.
+func (s *Suite) latencies(ctx context.Context, add func(Sample)) error {
+	for _, l := range []latency{
+		{RiverLatency, River, true, false},
+		{LatencyWoken, Messages, false, true},
+		{LatencyNotified, Messages, true, true},
+		{LatencyPolled, Messages, true, false},
+	} {
+		sample, err := s.latency(ctx, l)
+		if err != nil {
+			return fmt.Errorf("%s: %w", l.name, err)
+		}
+		add(sample)
+	}
+	return nil
 }
 
 // starts notes when each of n effects started, by the clock of the machine, which
