@@ -131,11 +131,15 @@ func (w *workAged) left(ctx context.Context, pool *pgxpool.Pool) (n int, err err
 }
 
 // onAged runs P8 once.
-func (s *Suite) onAged(ctx context.Context) (Sample, error) {
+func (s *Suite) onAged(ctx context.Context, add func(Sample)) error {
 	aged, err := s.agedSuite(ctx)
 	if err != nil {
-		return Sample{}, err
+		return err
 	}
 	n := s.Config.N
-	return aged.run(ctx, WorkAged, &workAged{work: work{s.Config, s.Config.Payload}, n: n}, n)
+	sample, err := aged.run(ctx, WorkAged, &workAged{work: work{s.Config, s.Config.Payload}, n: n}, n)
+	if err == nil {
+		add(sample)
+	}
+	return err
 }

@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"iter"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -37,11 +36,19 @@ func openLite(path string) (*sql.DB, error) {
 	return db, err
 }
 
-// lites are the subjects of P10, in turn.
-func lites(c Config) iter.Seq2[string, subject[*sql.DB]] {
-	return func(yield func(string, subject[*sql.DB]) bool) {
-		_ = yield(RiverLite, riverLite{c}) && yield(WorkLite, workLite{c})
+// lites runs P10 once.
+func (s *Suite) lites(ctx context.Context, add func(Sample)) error {
+	for _, sub := range []struct {
+		name string
+		subject[*sql.DB]
+	}{{RiverLite, riverLite{s.Config}}, {WorkLite, workLite{s.Config}}} {
+		sample, err := s.lite(ctx, sub.name, sub.subject)
+		if err != nil {
+			return fmt.Errorf("%s: %w", sub.name, err)
+		}
+		add(sample)
 	}
+	return nil
 }
 
 // lite has one subject enqueue into a fresh file and drain it.

@@ -45,6 +45,18 @@ func status(name string) (kib int64) {
 	return kib
 }
 
+// memories runs P11 once.
+func (s *Suite) memories(ctx context.Context, add func(Sample)) error {
+	for _, m := range [][2]string{{WorkMemory, Work}, {RiverMemory, River}} {
+		sample, err := s.memory(ctx, m[0], m[1])
+		if err != nil {
+			return fmt.Errorf("%s: %w", m[1], err)
+		}
+		add(sample)
+	}
+	return nil
+}
+
 // memory runs P11 once for one subject: this process enqueues, another drains.
 func (s *Suite) memory(ctx context.Context, name, subject string) (Sample, error) {
 	n := s.Config.Memory

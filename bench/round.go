@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -67,6 +68,25 @@ var subjects = map[string][]string{
 	Speed: {River, Work, Floor, Messages},
 }
 
+// stage takes one measure, or one round of it.
+type stage struct {
+	measure string
+	take    func(ctx context.Context, add func(Sample)) error
+}
+
+// inRounds are the measures that are more than drains in this process.
+func (s *Suite) inRounds() []stage {
+	return []stage{
+		{"P6", s.enqueueing}, {"P7", s.latencies}, {"P8", s.onAged}, {"P10", s.lites}, {"P12", s.processes}, {"P13", s.posts},
+	}
+}
+
+// once are the measures whose figures are no ratios, or whose rounds must be
+// together.
+func (s *Suite) once() []stage {
+	return []stage{{"P9", s.snapshot}, {"P11", s.memories}, {"P14", s.pages}}
+}
+
 // Run runs every round of the measures, and calls done with each sample.
 func (s *Suite) Run(ctx context.Context, measures []string, done func(Sample)) error {
 	var names []string
@@ -77,98 +97,33 @@ func (s *Suite) Run(ctx context.Context, measures []string, done func(Sample)) e
 			}
 		}
 	}
-	for round := range s.Config.Runs {
-		add := func(sample Sample) {
-			sample.Round = round + 1
-			done(sample)
+	take := func(stages []stage, round int) error {
+		for _, st := range stages {
+			if !slices.Contains(measures, st.measure) {
+				continue
+			}
+			err := st.take(ctx, func(sample Sample) {
+				sample.Round = cmp.Or(sample.Round, round)
+				done(sample)
+			})
+			if err != nil {
+				return fmt.Errorf("%s: %w", st.measure, err)
+			}
 		}
+		return nil
+	}
+	for round := range s.Config.Runs {
 		for _, name := range names {
 			sample, err := s.run(ctx, name, drains(s.Config)[name], s.Config.N)
 			if err != nil {
 				return err
 			}
-			add(sample)
+			sample.Round = round + 1
+			done(sample)
 		}
-		if err := s.rest(ctx, measures, add); err != nil {
+		if err := take(s.inRounds(), round+1); err != nil {
 			return err
 		}
 	}
-	return s.last(ctx, measures, done)
-}
-
-// last runs what takes too long for every round, or whose rounds must be together.
-func (s *Suite) last(ctx context.Context, measures []string, add func(Sample)) error {
-	if slices.Contains(measures, "P9") {
-		if err := s.snapshot(ctx, add); err != nil {
-			return fmt.Errorf("P9: %w", err)
-		}
-	}
-	if slices.Contains(measures, "P14") {
-		add := func(sample Sample) {
-			sample.Round = 1
-			add(sample)
-		}
-		if err := s.pages(ctx, add); err != nil {
-			return fmt.Errorf("P14: %w", err)
-		}
-	}
-	return nil
-}
-
-// rest runs what is no drain in this process.
-func (s *Suite) rest(ctx context.Context, measures []string, add func(Sample)) error {
-	if slices.Contains(measures, "P6") {
-		if err := s.enqueueing(ctx, add); err != nil {
-			return fmt.Errorf("P6: %w", err)
-		}
-	}
-	if slices.Contains(measures, "P8") {
-		sample, err := s.onAged(ctx)
-		if err != nil {
-			return fmt.Errorf("P8: %w", err)
-		}
-		add(sample)
-	}
-	if slices.Contains(measures, "P12") {
-		for _, processes := range workerCounts {
-			sample, err := s.workers(ctx, processes)
-			if err != nil {
-				return fmt.Errorf("P12: %s: %w", sample.Subject, err)
-			}
-			add(sample)
-		}
-	}
-	if slices.Contains(measures, "P13") {
-		if err := s.posts(ctx, add); err != nil {
-			return fmt.Errorf("P13: %w", err)
-		}
-	}
-	if slices.Contains(measures, "P7") {
-		for _, l := range latencies {
-			sample, err := s.latency(ctx, l)
-			if err != nil {
-				return fmt.Errorf("P7: %s: %w", l.name, err)
-			}
-			add(sample)
-		}
-	}
-	if slices.Contains(measures, "P10") {
-		for name, sub := range lites(s.Config) {
-			sample, err := s.lite(ctx, name, sub)
-			if err != nil {
-				return fmt.Errorf("P10: %s: %w", name, err)
-			}
-			add(sample)
-		}
-	}
-	if slices.Contains(measures, "P11") {
-		for _, m := range [][2]string{{WorkMemory, Work}, {RiverMemory, River}} {
-			sample, err := s.memory(ctx, m[0], m[1])
-			if err != nil {
-				return fmt.Errorf("P11: %s: %w", m[1], err)
-			}
-			add(sample)
-		}
-	}
-	return nil
+	return take(s.once(), 1)
 }

@@ -230,6 +230,13 @@ func (s *Suite) fill(ctx context.Context, pool *pgxpool.Pool, name string, sub s
 	return after.since(before), err
 }
 
+// inPools is inPool with two of them.
+func (s *Suite) inPools(ctx context.Context, fn func(a, b *pgxpool.Pool) error) error {
+	return s.inPool(ctx, func(a *pgxpool.Pool) error {
+		return s.inPool(ctx, func(b *pgxpool.Pool) error { return fn(a, b) })
+	})
+}
+
 func (s *Suite) inPool(ctx context.Context, fn func(pool *pgxpool.Pool) error) error {
 	pool, err := s.pool(ctx, s.Config.Pool)
 	if err != nil {

@@ -13,9 +13,6 @@ import (
 	"github.com/consign-go/consign/internal/dispatch"
 )
 
-// workerCounts are how many processes drain together in P12.
-var workerCounts = []int{1, 2, 4}
-
 // progress is how much a process has delivered so far, and when the last of it was.
 type progress struct {
 	Count int
@@ -72,7 +69,19 @@ func workersName(processes int) string {
 	return fmt.Sprintf("%s, %d processes", Workers, processes)
 }
 
-// workers runs P12 once: so many processes drain one backlog.
+// processes runs P12 once.
+func (s *Suite) processes(ctx context.Context, add func(Sample)) error {
+	for _, n := range []int{1, 2, 4} {
+		sample, err := s.workers(ctx, n)
+		if err != nil {
+			return fmt.Errorf("%s: %w", sample.Subject, err)
+		}
+		add(sample)
+	}
+	return nil
+}
+
+// workers has so many processes drain one backlog.
 func (s *Suite) workers(ctx context.Context, processes int) (Sample, error) {
 	n := s.Config.N
 	out := Sample{Subject: workersName(processes), N: n}
