@@ -118,6 +118,7 @@ func (c *Console) routes() {
 		{"GET /intents/{ref}", Look, c.intent},
 		{"POST /intents/{ref}/resolve", Resolve, c.resolve},
 		{"POST /intents/{ref}/accept", Resolve, c.accept},
+		{"POST /intents/{ref}/prove", Resolve, c.prove},
 		{"POST /intents/{ref}/redeliver", Resend, c.redeliver},
 		{"POST /intents/{ref}/reissue", Resend, c.reissue},
 		{"POST /intents/{ref}/cancel", Cancel, c.cancel},

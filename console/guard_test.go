@@ -366,7 +366,7 @@ func TestEachRoleMayWhatItMay(t *testing.T) {
 	page := "/intents/" + ref.String()
 	people := map[Role]*person{Viewer: d.person("vera"), Operator: d.person("otto"), Admin: d.person("anna")}
 	for action, least := range map[string]Role{
-		page + "/resolve": Operator, page + "/accept": Operator, page + "/redeliver": Operator, page + "/reissue": Operator,
+		page + "/resolve": Operator, page + "/accept": Operator, page + "/prove": Operator, page + "/redeliver": Operator, page + "/reissue": Operator,
 		page + "/cancel": Operator, page + "/content": Admin, "/bulk/preview": Admin, "/bulk/confirm": Admin,
 		"/kinds/pause": Operator, "/kinds/resume": Operator,
 		"/approvals/" + ref.String() + "/confirm": Operator, "/approvals/" + ref.String() + "/dismiss": Operator,
@@ -436,6 +436,7 @@ func TestStoredTextIsNeverMarkup(t *testing.T) {
 	d.want(a, 200, "&lt;script&gt;alert")
 	check("content", a)
 	check("a form that was refused", anna.act(page, page+"/resolve", url.Values{"outcome": {attack}, "evidence": {attack}, "why": {attack}}))
+	check("a proof that was refused", anna.act(page, page+"/prove", url.Values{"proof": {attack}, "why": {attack}}))
 	check("input", anna.act("/", "/approvals/"+id.String()+"/input", url.Values{}))
 	check("sign-in", d.somebody().signIn(attack, attack))
 	check("next", d.somebody().get("/sign-in?next="+query("/"+attack)))

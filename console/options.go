@@ -13,6 +13,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/consign-go/consign"
+	"github.com/consign-go/consign/operator"
 )
 
 // Options are the optional parts of a [Console]. The zero value lets in this machine
@@ -27,6 +28,10 @@ type Options struct {
 	// Host says who is there, where the program has authenticated the request itself;
 	// false: nobody. It is asked first. Default: it is not asked.
 	Host func(r *http.Request) (Identity, bool)
+
+	// Proofs checks proofs that people hand in; the program's *consign.Outbox is one.
+	// Default: none can be handed in.
+	Proofs operator.Checker
 
 	// Permissions is the least role for each permission named. Default: as said at the
 	// permissions.

@@ -243,7 +243,7 @@ func TestBulkIsPreviewedThenConfirmed(t *testing.T) {
 	d.want(anna.act("/intents?status=failed", "/bulk/preview", url.Values{"act": {"erase"}, "ref": {refs[0].String()}}), 422)
 	late := d.Late(d.Unknown(d.Message("chat", scene.Once)))
 	preview = anna.act("/review/all", "/bulk/preview", url.Values{"act": {"accept"}, "ref": {late.String(), refs[2].String()}})
-	d.want(preview, 200, "Possible: 1", "nothing that came late")
+	d.want(preview, 200, "Possible: 1", "nothing in the log answers")
 	_, seen, _ := strings.Cut(preview.body, `name="seen" value="`)
 	seen, _, _ = strings.Cut(seen, `"`)
 	d.want(anna.act("/review/all", "/bulk/confirm", url.Values{"act": {"accept"}, "seen": {seen}}), 200, "✓")
