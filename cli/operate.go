@@ -52,9 +52,8 @@ or a proof that came with an answer. --proof records what a receiver signed and 
 from it: the value of the header Consign-Proof, which is checked against the delivery key and
 the bound request by the keys of the channel (proof_env or proof_file in the configuration).
 A proof that does not hold is refused (3) and changes nothing.`,
-		Example: `  consign resolve 0198c5f0-1f7e-7cc3-98c4-dc0c0c07398f --outcome not-delivered --evidence 'no such key in their log' --by ann
-  consign resolve 0198c5f0-1f7e-7cc3-98c4-dc0c0c07398f --proof 'v1,qMpxQ9RuOpuAXS9Ag9VsBUulhXf/w4rCW4W+Yb1Q0Zg=' --by ann`,
-		Args: cobra.ExactArgs(1),
+		Example: `  consign resolve 0198c5f0-1f7e-7cc3-98c4-dc0c0c07398f --outcome not-delivered --evidence 'no such key in their log' --by ann`,
+		Args:    cobra.ExactArgs(1),
 	}
 	by := who(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
