@@ -250,7 +250,9 @@ func TestProofsAreErased(t *testing.T) {
 // loose is a channel's check that says too little or too much.
 type loose string
 
-func (l loose) CheckProof(context.Context, string, consign.Proof) (string, error) { return string(l), nil }
+func (l loose) CheckProof(context.Context, string, consign.Proof) (string, error) {
+	return string(l), nil
+}
 
 func TestChannelMustSayWhatIsSigned(t *testing.T) {
 	onEveryStore(t, func(h *host) {
