@@ -2,6 +2,7 @@ package console
 
 import (
 	"context"
+	"errors"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -530,4 +531,30 @@ func TestPasswordsAreHashed(t *testing.T) {
 			t.Errorf("%q is read", bad)
 		}
 	}
+}
+
+// TestUsersAreReplaced: who has changed or is gone is out at once, who stays stays in.
+func TestUsersAreReplaced(t *testing.T) {
+	d := open(t, Options{})
+	otto, vera, olga := d.person("otto"), d.person("vera"), d.person("olga")
+	for _, p := range []*person{otto, vera, olga} {
+		d.want(p.get("/review"), 200, "Nothing waits")
+	}
+	stay := []User{{Identity{Name: "otto", Role: Operator}, hash()}}
+	if err := d.console.SetUsers(append(stay, User{Identity{Name: "vera", Role: "queen"}, "x"})); !errors.Is(err, consign.ErrInvalid) {
+		t.Errorf("a faulty user: %v", err)
+	}
+	d.want(vera.get("/review"), 200, "Nothing waits")
+	if err := d.console.SetUsers(append(stay, User{Identity{Name: "vera", Role: Admin}, hash()})); err != nil {
+		t.Fatal(err)
+	}
+	d.want(otto.get("/review"), 200, "Nothing waits")
+	for _, p := range []*person{vera, olga} {
+		if a := p.get("/review"); !strings.HasPrefix(a.path, "/sign-in") {
+			t.Errorf("still in: %s", a.path)
+		}
+	}
+	d.want(d.somebody().signIn("olga", password), 401)
+	d.want(d.somebody().signIn("vera", password), 200, "vera")
+	d.want(d.person("vera").get("/kinds"), 200)
 }

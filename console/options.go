@@ -93,18 +93,7 @@ func (fs *faults) add(field, rule string) { *fs = append(*fs, consign.Fault{Fiel
 
 // check returns everything that is wrong with o.
 func (o *Options) check() (fs faults) {
-	seen := map[string]bool{}
-	for i, u := range o.Users {
-		field := "users[" + strconv.Itoa(i) + "]"
-		fs.identity(field, u.Identity)
-		if seen[u.Name] {
-			fs.add(field+".name", "is there twice")
-		}
-		seen[u.Name] = true
-		if _, err := readHash(u.Password); err != nil {
-			fs.add(field+".password", err.Error())
-		}
-	}
+	fs.users(o.Users)
 	if p := o.Proxy; p != nil {
 		if len(p.Networks) == 0 {
 			fs.add("proxy.networks", "are required")
@@ -146,6 +135,21 @@ func (o *Options) check() (fs faults) {
 		fs.add("title", strconv.Itoa(len(o.Title))+" bytes, limit 64 of UTF-8")
 	}
 	return fs
+}
+
+func (fs *faults) users(users []User) {
+	seen := map[string]bool{}
+	for i, u := range users {
+		field := "users[" + strconv.Itoa(i) + "]"
+		fs.identity(field, u.Identity)
+		if seen[u.Name] {
+			fs.add(field+".name", "is there twice")
+		}
+		seen[u.Name] = true
+		if _, err := readHash(u.Password); err != nil {
+			fs.add(field+".password", err.Error())
+		}
+	}
 }
 
 func (fs *faults) identity(field string, who Identity) {

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/consign-go/consign/webhook"
 	"github.com/consign-go/consign/webhook/receive"
@@ -167,4 +168,20 @@ func TestProofIsHandedInAtTheDaemonsConsole(t *testing.T) {
 	d.signal(syscall.SIGHUP)
 	d.await("reloaded")
 	hand("The proof holds and is recorded as the finding")
+
+	// The users are read again, too; a faulty one changes nothing.
+	p.config(t, strings.ReplaceAll(n.channel("")+console, `"operator"`, `"queen"`))
+	d.signal(syscall.SIGHUP)
+	d.await("the configuration was not reloaded")
+	if said := read(client.Get(page)); !strings.Contains(said, "found delivered") {
+		t.Errorf("after a faulty configuration: %s", said)
+	}
+	p.config(t, n.channel("")+strings.ReplaceAll(console, "vera", "nora")+"[console]\ntitle = \"other\"\n")
+	d.signal(syscall.SIGHUP)
+	d.await("of the console only the users are reloaded")
+	for end := time.Now().Add(10 * time.Second); !strings.Contains(read(client.Get(page)), `name="password"`); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("who is gone from the configuration is still signed in")
+		}
+	}
 }
