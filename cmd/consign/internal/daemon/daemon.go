@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/consign-go/consign"
 	"github.com/consign-go/consign/cli"
 	"github.com/consign-go/consign/cmd/consign/internal/config"
 	"github.com/consign-go/consign/cmd/consign/internal/database"
@@ -123,8 +124,13 @@ func (d *Daemon) program(c *config.Config) (*cli.Program, error) {
 		o.Channels[i] = d.tracing.Channel(o.Channels[i])
 	}
 	o.Trace = tracing.Capture
-	o.Observe, o.Logger = d.metrics.Observe, d.Log
+	o.Observe, o.Logger = d.observe, d.Log
 	return d.db.Program(o)
+}
+
+func (d *Daemon) observe(o consign.Observation) {
+	d.health.observe(o)
+	d.metrics.Observe(o)
 }
 
 // use puts a configuration into use of which a program was made.
