@@ -171,10 +171,16 @@ func (v *intentJSON) text() string {
 	}
 	for _, c := range v.Choices {
 		if c.Refused == "" {
-			line("possible", columns(c.Action, c.Warning))
+			line("possible", columns(commands[c.Action], c.Warning))
 		}
 	}
 	return strings.TrimSuffix(b.String(), "\n")
+}
+
+// commands are how what is possible is asked for.
+var commands = map[string]string{
+	string(operator.ActResolve): "resolve", string(operator.ActProve): "resolve --proof", string(operator.ActRedeliver): "redeliver",
+	string(operator.ActReissue): "reissue", string(operator.ActCancel): "cancel",
 }
 
 func orDash(s string) string {

@@ -103,7 +103,7 @@ func TestProofIsHandedInByTheCommand(t *testing.T) {
 			t.Errorf("afterwards it is %v", v)
 		}
 		refused("once more", "has found", 3, "--proof", n.signs(a))
-		if out := p.must(t, "show", b); !strings.Contains(out, "possible      prove") {
+		if out := p.must(t, "show", b); !strings.Contains(out, "possible      resolve --proof\n") {
 			t.Errorf("the other one: %s", out)
 		}
 		if r := p.run(t, "", "resolve", "0198c5f0-1f7e-7cc3-98c4-000000000000", "--proof", "v1,x", "--by", "ann"); r.code != 4 {
