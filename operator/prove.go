@@ -50,8 +50,7 @@ func (o *Operator) AcceptProof(ctx context.Context, by By, ref consign.Ref, s Si
 	var fs faults
 	fs.by(by)
 	fs.ref(ref)
-	fs.text("proof", s.Proof, 1, maxProof, false)
-	if strings.ContainsFunc(s.Proof, func(r rune) bool { return r > '~' }) {
+	if fs.text("proof", s.Proof, 1, maxProof, true); !printable(s.Proof) {
 		fs.add("proof", "is not printable ASCII")
 	}
 	if err := fs.err(op); err != nil {
@@ -69,7 +68,7 @@ func (o *Operator) AcceptProof(ctx context.Context, by By, ref consign.Ref, s Si
 		switch {
 		case err != nil:
 			return driver.Resolution{}, refused(op, "the proof is not accepted: "+err.Error())
-		case signed == "" || len(signed) > maxProof:
+		case signed == "" || len(signed) > maxProof || !printable(signed):
 			return driver.Resolution{}, refused(op, "the proof is not accepted: the channel does not say what of it is signed")
 		}
 		return driver.Resolution{
@@ -77,6 +76,11 @@ func (o *Operator) AcceptProof(ctx context.Context, by By, ref consign.Ref, s Si
 			Evidence: fmt.Sprintf("for delivery key %s and request %x the receiver signed %s", i.Key, digest, signed),
 		}, nil
 	})
+}
+
+// printable reports whether s is ASCII without control characters.
+func printable(s string) bool {
+	return !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r > '~' })
 }
 
 // mayProve says why no proof can be checked.

@@ -257,7 +257,7 @@ func (l loose) CheckProof(context.Context, string, consign.Proof) (string, error
 func TestChannelMustSayWhatIsSigned(t *testing.T) {
 	onEveryStore(t, func(h *host) {
 		ref := h.unknown(message("mail", once))
-		for _, says := range []loose{"", loose(strings.Repeat("v", 2049))} {
+		for _, says := range []loose{"", "v1,\x00", "é", loose(strings.Repeat("v", 2049))} {
 			_, err := h.ann.AcceptProof(h.ctx, ann, ref, operator.Signed{Proof: "v1,x"}, says)
 			h.refusal("a loose check", err, "does not say")
 		}

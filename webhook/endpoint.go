@@ -64,7 +64,8 @@ func (e *Endpoint) Close() {
 
 // Channel returns a channel that posts its messages' payloads: on the schedule,
 // since receivers are down for hours at times, and idempotent where
-// [Options.Idempotent] says so. Change what else the contract needs before it goes
+// [Options.Idempotent] says so. It checks proofs that are handed in by the credentials of
+// that moment. Change what else the contract needs before it goes
 // into consign.Options.
 func (e *Endpoint) Channel(name string) consign.Channel {
 	return consign.Channel{
