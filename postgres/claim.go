@@ -28,19 +28,23 @@ asked AS (
          AS r(route, n, after_due, after_ref, retry, idempotent, max_attempts, lease_ms, timeout_ms, max_age_ms)
 )`
 
-// gateSQL holds where no lower index of the task of d stands before it: pending,
-// leased, delivering under a lease that is not over, or still to be claimed again
-// after a crash. It is an EXISTS under an OR, which the planner can only run as a
-// look into the gate's index for the row at hand.
-const gateSQL = `(d.gate_task IS NULL OR NOT EXISTS (
-                SELECT FROM {s}delivery l
-                WHERE l.gate_task = d.gate_task AND l.gate_index < d.gate_index AND l.terminal IS NULL
+// standsSQL holds of an open row l that higher indexes of its task wait for:
+// pending, leased, delivering under a lease that is not over, or still to be
+// claimed again after a crash.
+const standsSQL = `l.terminal IS NULL
                   AND (l.status < 2
                        OR l.lease_until > (SELECT at FROM clock)
                        OR l.retry = 2 AND l.idempotent
                           AND (l.deadline IS NULL OR l.deadline > (SELECT at FROM clock))
                           AND (l.max_attempts IS NULL
-                               OR l.attempts + CASE WHEN l.profile = 2 AND l.in_flight THEN 1 ELSE 0 END < l.max_attempts))))`
+                               OR l.attempts + CASE WHEN l.profile = 2 AND l.in_flight THEN 1 ELSE 0 END < l.max_attempts))`
+
+// gateSQL holds where no lower index of the task of d stands before it. It is an
+// EXISTS under an OR, which the planner can only run as a look into the gate's index
+// for the row at hand.
+const gateSQL = `(d.gate_task IS NULL OR NOT EXISTS (
+                SELECT FROM {s}delivery l
+                WHERE l.gate_task = d.gate_task AND l.gate_index < d.gate_index AND ` + standsSQL + `))`
 
 // claimableSQL is lifecycle's answer to EvClaim as a condition on a row d of the
 // due index, where r is the request for its route: $11 asks for suspects, $12 is
@@ -72,7 +76,31 @@ const byDueSQL = `
 // byRefSQL finds them among given refs. The due time is wrapped, so that the due
 // index cannot be used: it would be walked for rows that were not asked for.
 const byRefSQL = `
-        WHERE d.ref = ANY ($15::uuid[])
+        WHERE d.ref = ANY ($15::uuid[])` + ofRouteSQL
+
+// nextSQL finds what stands next in each task behind an index: two rows, so that
+// there is word of a second one with the same index. What stands before nobody, as
+// what is stranded, is passed over, as gateSQL does. It is found once for all
+// routes, since the next message may be on any.
+const nextSQL = `,
+next AS MATERIALIZED (
+    SELECT l.ref, l.route
+    FROM unnest($15::text[], $16::integer[]) AS t(task, place) CROSS JOIN LATERAL (
+        SELECT l.ref, l.route
+        FROM {s}delivery l
+        WHERE l.gate_task = t.task AND l.gate_index > t.place AND ` + standsSQL + `
+        ORDER BY l.gate_index
+        LIMIT 2
+    ) l
+)`
+
+// byNextSQL finds the candidates among those.
+const byNextSQL = `
+        JOIN next n ON n.route = r.route AND d.ref BETWEEN n.ref AND n.ref
+        WHERE true` + ofRouteSQL
+
+// ofRouteSQL is what rows found by key have to be to be candidates of a route.
+const ofRouteSQL = `
           AND d.route = r.route
           AND COALESCE(d.due_at, 'infinity') <= (SELECT at FROM clock)
           AND (COALESCE(d.due_at, 'infinity'), d.ref) > (COALESCE(r.after_due, '-infinity'),
@@ -80,12 +108,12 @@ const byRefSQL = `
         ORDER BY COALESCE(d.due_at, 'infinity'), d.ref
         LIMIT r.n`
 
-// takenHeadSQL and takenTailSQL stand around one of the two searches. The search
+// takenHeadSQL and takenTailSQL stand around one of the three searches. The search
 // runs once a route, so that a limit per route is a limit on what is looked at.
 // Rows that another claim has locked are passed over; those that changed while
 // they were being locked are judged again by what they are now. What the rows were
 // is kept for the log of crashes.
-const takenHeadSQL = askedSQL + `,
+const takenHeadSQL = `,
 taken AS MATERIALIZED (
     SELECT c.*, r.retry, r.idempotent, r.max_attempts, r.lease_ms, r.timeout_ms, r.max_age_ms
     FROM asked r CROSS JOIN LATERAL (
@@ -138,28 +166,33 @@ WHERE d.ref BETWEEN t.ref AND t.ref
 RETURNING ` + stateColumns + `, true, ` + intentColumns
 
 // claimSQL takes from the front of each route, or from behind a position.
-var claimSQL = numbered(takenHeadSQL+byDueSQL+takenTailSQL, 15)
+var claimSQL = numbered(askedSQL+takenHeadSQL+byDueSQL+takenTailSQL, 15)
 
-// claimRefsSQL takes given refs only ($14).
-var claimRefsSQL = numbered(takenHeadSQL+byRefSQL+takenTailSQL, 16)
+// claimRefsSQL takes given refs only ($15).
+var claimRefsSQL = numbered(askedSQL+takenHeadSQL+byRefSQL+takenTailSQL, 16)
+
+// claimNextSQL takes only what stands next in given tasks ($15, $16).
+var claimNextSQL = numbered(askedSQL+nextSQL+takenHeadSQL+byNextSQL+takenTailSQL, 17)
 
 // numbered fills in which parameters the owner and the program are.
 func numbered(sql string, owner int) string {
 	return strings.NewReplacer("{owner}", "$"+strconv.Itoa(owner), "{program}", "$"+strconv.Itoa(owner+1)).Replace(sql)
 }
 
-const dueHeadSQL = askedSQL + `
+const dueHeadSQL = `
 SELECT c.ref
 FROM asked r CROSS JOIN LATERAL (
         SELECT d.ref
         FROM {s}delivery d`
 
-// dueSQL and dueRefsSQL look for what the two claims would take.
+const dueTailSQL = `
+) c LIMIT $14::bigint`
+
+// dueSQL, dueRefsSQL and dueNextSQL look for what the three claims would take.
 const (
-	dueSQL = dueHeadSQL + byDueSQL + `
-) c LIMIT $14::bigint`
-	dueRefsSQL = dueHeadSQL + byRefSQL + `
-) c LIMIT $14::bigint`
+	dueSQL     = askedSQL + dueHeadSQL + byDueSQL + dueTailSQL
+	dueRefsSQL = askedSQL + dueHeadSQL + byRefSQL + dueTailSQL
+	dueNextSQL = askedSQL + nextSQL + dueHeadSQL + byNextSQL + dueTailSQL
 )
 
 // heldSQL finds what an owner holds. The owner is in no index, because a claim
@@ -186,10 +219,7 @@ func (e *engine) Claim(ctx context.Context, r driver.ClaimRequest) ([]driver.Cla
 	if room == 0 {
 		return nil, nil
 	}
-	sql := e.q.claim
-	if len(r.Refs) > 0 {
-		sql = e.q.claimRefs
-	}
+	sql := search(&r, e.q.claim, e.q.claimRefs, e.q.claimNext)
 	args = append(args, uuid(driver.ID(r.Owner)), text(r.Program))
 	return e.claimed(ctx, "claim", e.write, sql, args, r.Room)
 }
@@ -227,10 +257,7 @@ func (e *engine) Due(ctx context.Context, r driver.ClaimRequest) ([]driver.ID, e
 	if room == 0 {
 		return nil, nil
 	}
-	sql := e.q.due
-	if len(r.Refs) > 0 {
-		sql = e.q.dueRefs
-	}
+	sql := search(&r, e.q.due, e.q.dueRefs, e.q.dueNext)
 	var refs []driver.ID
 	err := e.read(ctx, "due", sql, args, func(rows pgx.Rows) error {
 		var ref driver.ID
@@ -264,10 +291,28 @@ func asked(r *driver.ClaimRequest) (args []any, room int) {
 	args = []any{array(routes, n), array(limits, n), array(dues, n), array(refs, n)}
 	args = append(args, contracts.args(n)...)
 	args = append(args, r.Suspects, int64(r.Policy.CrashBudget), r.Policy.SettleMargin.Microseconds(), int64(room))
-	if len(r.Refs) > 0 {
+	switch {
+	case len(r.Next) > 0:
+		tasks, places := make(texts, len(r.Next)), make(numbers, len(r.Next))
+		for i, p := range r.Next {
+			tasks[i], places[i] = p.Task, int64(p.Index)
+		}
+		args = append(args, array(tasks, len(tasks)), array(places, len(places)))
+	case len(r.Refs) > 0:
 		args = append(args, uuids(r.Refs))
 	}
 	return args, room
+}
+
+// search is the one of three statements that r asks for.
+func search(r *driver.ClaimRequest, byDue, byRef, byNext string) string {
+	switch {
+	case len(r.Next) > 0:
+		return byNext
+	case len(r.Refs) > 0:
+		return byRef
+	}
+	return byDue
 }
 
 // contractColumns are contracts as columns: retry, idempotent, max_attempts,

@@ -3,7 +3,8 @@ package postgres
 // statements are the engine's SQL texts with the schema filled in. Each stands as
 // a constant beside the function that uses it.
 type statements struct {
-	claim, claimRefs, due, dueRefs, held        string
+	claim, claimRefs, claimNext, held           string
+	due, dueRefs, dueNext                       string
 	plain, apply, forget, lockSubjects, forgets string
 	appendLate, load, history                   string
 	overdue, routes, lockEnded, prune           string
@@ -23,8 +24,10 @@ func (e *engine) statements() statements {
 	return statements{
 		claim:          e.expand(claimSQL),
 		claimRefs:      e.expand(claimRefsSQL),
+		claimNext:      e.expand(claimNextSQL),
 		due:            e.expand(dueSQL),
 		dueRefs:        e.expand(dueRefsSQL),
+		dueNext:        e.expand(dueNextSQL),
 		held:           e.expand(heldSQL),
 		plain:          e.expand(plainSQL),
 		apply:          e.expand(applySQL),

@@ -73,6 +73,10 @@ type candidate struct {
 // of them is taken: taking a lower index of a task keeps the gate of a higher one as
 // closed as it was.
 func (q selection) candidates(ctx context.Context, s *session, r *driver.ClaimRequest, now int64, fn func(c *candidate) error) error {
+	r, err := s.resolved(ctx, r, now)
+	if err != nil {
+		return err
+	}
 	all := r.Limit
 	if all <= 0 {
 		all = math.MaxInt
@@ -101,6 +105,34 @@ func (q selection) candidates(ctx context.Context, s *session, r *driver.ClaimRe
 		}
 	}
 	return nil
+}
+
+// nextSQL finds what stands next in a task behind an index: two rows, so that there
+// is word of a second one with the same index.
+const nextSQL = `SELECT g.ref FROM {s}delivery g INDEXED BY {i}delivery_gate
+WHERE g.gate_task = ?2 AND g.gate_index > ?3 AND ` + standsSQL + `
+ORDER BY g.gate_index LIMIT 2`
+
+// resolved is r with what stands next in its tasks as refs.
+func (s *session) resolved(ctx context.Context, r *driver.ClaimRequest, now int64) (*driver.ClaimRequest, error) {
+	if len(r.Next) == 0 {
+		return r, nil
+	}
+	found := *r
+	found.Refs, found.Next = nil, nil
+	for _, p := range r.Next {
+		err := s.query(ctx, nextSQL, []any{now, p.Task, int64(p.Index)}, 1, func(v []any) (bool, error) {
+			found.Refs = append(found.Refs, bytes16(v[0]))
+			return true, nil
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	if len(found.Refs) == 0 {
+		found.Routes = nil // no refs would mean any
+	}
+	return &found, nil
 }
 
 // rows calls fn for the rows of one route, those of r.Refs alone where it names any.

@@ -87,7 +87,7 @@ func (c *candidate) after() lifecycle.State {
 // anyDue reports whether a claim might find something.
 func (e *engine) anyDue(ctx context.Context, r *driver.ClaimRequest) (due bool, err error) {
 	look := selection{due: anyClaimableSQL, refs: dues.refs, width: 1}
-	if len(r.Refs) > 0 {
+	if len(r.Refs)+len(r.Next) > 0 {
 		look.width = dues.width
 	}
 	err = e.read(ctx, "claim", func(ctx context.Context, s *session) error {
@@ -95,8 +95,12 @@ func (e *engine) anyDue(ctx context.Context, r *driver.ClaimRequest) (due bool, 
 		if err != nil {
 			return err
 		}
-		for i := range r.Routes {
-			err := look.rows(ctx, s, r, &r.Routes[i], now, func([]any) (bool, error) {
+		asked, err := s.resolved(ctx, r, now)
+		if err != nil {
+			return err
+		}
+		for i := range asked.Routes {
+			err := look.rows(ctx, s, asked, &asked.Routes[i], now, func([]any) (bool, error) {
 				due = true
 				return false, nil
 			})

@@ -9,29 +9,42 @@ import (
 )
 
 // claim takes up to n deliveries, no suspects. more reports that there may be
-// others: the claim came back full, or was made behind the last one.
-func (e *Engine) claim(n int, life lives, patience time.Duration) (tasks []*Task, more bool, err error) {
+// others: the claim came back full, or was made behind the last one. whole: it shall
+// begin at the front whenever there is nothing behind, however long that takes.
+func (e *Engine) claim(n int, life lives, patience time.Duration, whole bool) (tasks []*Task, more bool, err error) {
 	if err := e.heed(life.stop); err != nil {
 		return nil, false, err
 	}
 	e.mu.Lock()
-	limits, behind := e.routes.limits(n, false)
+	if whole {
+		e.routes.rest = time.Time{}
+	}
+	front := e.routes.begin()
+	limits, behind := e.routes.limits(n, front)
 	e.mu.Unlock()
+	began := time.Now()
 	tasks, err = e.take(&driver.ClaimRequest{Routes: limits, Limit: n}, life, patience)
 	if err != nil {
 		return nil, false, err
 	}
+	l := look{behind: behind, full: len(tasks) >= n, took: time.Since(began) - time.Duration(len(tasks))*perRow}
+	if l.slow() && !l.full {
+		l.upTo = e.lookedUpTo(life, time.Since(began))
+	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if len(tasks) == 0 && behind {
-		e.routes.rewind()
+	e.routes.learn(&l, tasks)
+	return tasks, l.full || behind && (whole || !e.routes.rests()), nil
+}
+
+// lookedUpTo is the due time up to which a look that took d and came to the end has
+// seen everything; zero: not known.
+func (e *Engine) lookedUpTo(life lives, d time.Duration) time.Time {
+	now, err := e.store.Now(life.hard)
+	if err != nil {
+		return time.Time{}
 	}
-	for _, t := range tasks {
-		if r := e.routes.of(&t.Intent); r != nil {
-			r.pass(driver.Position{DueAt: t.dueAt, Ref: t.Intent.Ref})
-		}
-	}
-	return tasks, len(tasks) >= n || behind, nil
+	return now.Add(-d - late)
 }
 
 // claimSuspect takes one delivery that crashed an owner before its start, one of

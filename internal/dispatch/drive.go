@@ -83,9 +83,7 @@ func (t *Task) broken(panicValue any) {
 // message of the same task, whose gate may have opened.
 func (t *Task) letGo() {
 	t.harmless()
-	if t.Intent.Task != "" && t.state.Status.Terminal() {
-		t.engine.Wake()
-	}
+	t.opened()
 }
 
 // harmless says that this delivery can take no other one down any more.

@@ -24,37 +24,70 @@ type feeder struct {
 	hinted   bool      // what came last was hinted at
 }
 
-// feed claims whatever there are slots for until life.stop ends.
+// pace is when the feeder looks for whatever is due, and when it takes up tasks whose
+// next message may go.
+type pace struct {
+	look   bool          // to look is its turn, beside tasks
+	polled bool          // that look comes after a whole poll that no hint has cut short
+	task   bool          // the last turn was that of tasks
+	pause  time.Duration // before the look after the next one
+	next   time.Time     // look
+}
+
+// feed claims whatever there are slots for until life.stop ends. Looks and tasks
+// take turns where both have something to do: tasks, however long, hold up nothing
+// else, and nothing else holds up them.
 func (f *feeder) feed() {
-	polled := false // this look comes after a whole poll that no hint has cut short
-	for pause := shortPause; ; {
+	p := pace{look: true, pause: shortPause}
+	for f.await(&p) {
 		n := f.slots.reserve(f.life.stop, f.Batch)
 		if n == 0 {
 			return
 		}
-		tasks, more, err := f.claim(n, f.life, f.longestLease())
-		f.launch(tasks)
-		found := len(tasks) > 0
-		if err == nil && time.Now().After(f.nextLook) && f.feedSuspect() {
-			found = true
+		if p.task = !p.task || !p.look; p.task {
+			if ended := f.steps.take(n); len(ended) > 0 {
+				f.launch(f.follow(ended, n, f.life))
+				continue
+			}
 		}
-		if found {
-			f.learn(polled)
-			pause = shortPause
-		}
-		if err == nil && more {
-			continue
-		}
-		if pause >= f.Poll {
+		f.look(&p, n)
+	}
+}
+
+// look claims up to n of whatever is due, and decides when to look again.
+func (f *feeder) look(p *pace, n int) {
+	tasks, more, err := f.claim(n, f.life, f.longestLease(), false)
+	f.launch(tasks)
+	found := len(tasks) > 0
+	if err == nil && time.Now().After(f.nextLook) && f.feedSuspect() {
+		found = true
+	}
+	if found {
+		f.learn(p.polled)
+		p.pause = shortPause
+	}
+	p.look, p.polled = err == nil && more, false
+	p.next = time.Now().Add(p.pause)
+}
+
+// await returns when there is something to do; false: life.stop has ended.
+func (f *feeder) await(p *pace) bool {
+	if p.look {
+		return true
+	}
+	wait := time.Until(p.next)
+	if f.steps.any() {
+		wait = 0
+	}
+	hinted, goesOn := f.idle(f.life.stop, wait)
+	passed := !hinted && !time.Now().Before(p.next)
+	if p.look = hinted || passed; p.look {
+		if p.polled = passed && p.pause >= f.Poll; p.polled {
 			f.dismiss()
 		}
-		passed, goesOn := f.idle(f.life.stop, pause)
-		if !goesOn {
-			return
-		}
-		polled = passed && pause >= f.Poll
-		pause = min(pause*2, f.longestPause())
+		p.pause = min(p.pause*2, f.longestPause())
 	}
+	return goesOn
 }
 
 // launch drives every claimed delivery in a goroutine of its own. A slot was
@@ -145,17 +178,18 @@ func (f *feeder) feedSuspect() (found bool) {
 	return true
 }
 
-// idle waits for a hint or for pause to have passed; goesOn is false where ctx has
-// ended.
-func (e *Engine) idle(ctx context.Context, pause time.Duration) (passed, goesOn bool) {
-	timer := time.NewTimer(pause)
+// idle waits for a hint, for a task whose next message may go, or for wait to have
+// passed; goesOn is false where ctx has ended.
+func (e *Engine) idle(ctx context.Context, wait time.Duration) (hinted, goesOn bool) {
+	timer := time.NewTimer(wait)
 	defer timer.Stop()
 	select {
 	case <-ctx.Done():
 		return false, false
 	case <-e.wake:
-		return false, true
-	case <-timer.C:
 		return true, true
+	case <-e.steps.some:
+	case <-timer.C:
 	}
+	return false, true
 }

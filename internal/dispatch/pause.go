@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -53,8 +54,14 @@ func (e *Engine) heed(ctx context.Context) error {
 	return nil
 }
 
-// pause takes over what is paused from now on.
+// pause takes over what is paused from now on. What is resumed lies before what
+// claims have come to.
 func (rs *routes) pause(list []driver.Pause) {
+	for k := range rs.paused {
+		if !slices.ContainsFunc(list, func(p driver.Pause) bool { return k == kindKey{p.Profile, p.Kind} }) {
+			rs.rest = time.Time{}
+		}
+	}
 	clear(rs.paused)
 	for _, p := range list {
 		if rs.paused == nil {

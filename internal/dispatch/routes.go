@@ -16,6 +16,17 @@ import (
 // given back.
 const rewind = 250 * time.Millisecond
 
+// A look that takes long has stepped over much that it may not have: messages whose
+// gate is closed, what somebody else holds. Such looks may take a twentieth of the
+// time at most. Between them claims go on behind what the last one has seen, where
+// everything new is found at once.
+const (
+	sparing     = 20                     // times as long as a look took nothing begins at the front
+	longestRest = 15 * time.Second       // but no longer than this
+	perRow      = 100 * time.Microsecond // of a look for each delivery that it brought, which is no step over anything
+	late        = time.Second            // in which what is due now is committed, mostly; the rest is found from the front
+)
+
 // route is where intents of one contract are claimed.
 type route struct {
 	name   string
@@ -45,6 +56,7 @@ type routes struct {
 	list  []*route
 	turn  int
 	front time.Time // when the claims last began at the front
+	rest  time.Time // they do not begin there before, because that takes long
 
 	paused map[kindKey]bool // what nobody claims until it is resumed
 }
@@ -65,14 +77,22 @@ func (rs *routes) of(i *driver.Intent) *route {
 	return rs.known[keyOf(i.Profile, i.Kind, &i.Fingerprint)]
 }
 
+// rests reports whether claims do not begin at the front just now.
+func (rs *routes) rests() bool { return time.Now().Before(rs.rest) }
+
+// begin reports whether it is time for a claim from the front.
+func (rs *routes) begin() (front bool) {
+	if rs.rests() || time.Since(rs.front) <= rewind {
+		return false
+	}
+	rs.front = time.Now()
+	return true
+}
+
 // limits names the routes that are not paused, each with the whole limit, beginning
 // with another one each time so that none starves the others. behind: some go on
 // behind the last claim.
-func (rs *routes) limits(n int, fromFront bool) (limits []driver.RouteLimit, behind bool) {
-	if !fromFront && time.Since(rs.front) > rewind {
-		rs.front = time.Now()
-		rs.rewind()
-	}
+func (rs *routes) limits(n int, front bool) (limits []driver.RouteLimit, behind bool) {
 	rs.turn++
 	limits = make([]driver.RouteLimit, 0, len(rs.list))
 	for i := range rs.list {
@@ -81,7 +101,7 @@ func (rs *routes) limits(n int, fromFront bool) (limits []driver.RouteLimit, beh
 			continue
 		}
 		limit := driver.RouteLimit{Route: r.name, Limit: n, Contract: r.served.Contract}
-		if !fromFront {
+		if !front {
 			limit.After = r.after
 			behind = behind || r.after != driver.Position{}
 		}
@@ -90,14 +110,47 @@ func (rs *routes) limits(n int, fromFront bool) (limits []driver.RouteLimit, beh
 	return limits, behind
 }
 
-// rewind lets the next claim begin at the front.
-func (rs *routes) rewind() {
+// look is what a claim has shown about the due index.
+type look struct {
+	behind bool          // it went on behind an earlier one
+	full   bool          // it came back full, so it did not come to the end
+	took   time.Duration // beside what it brought
+	upTo   time.Time     // it has seen everything that was due before; zero: not known
+}
+
+// slow reports whether to look like this again and again would take too much.
+func (l *look) slow() bool { return sparing*l.took > rewind }
+
+// learn sets where the next claims begin: behind what was claimed. Where a look was
+// quick and found nothing there, or came from the front, they begin at the front.
+func (rs *routes) learn(l *look, tasks []*Task) {
+	if l.slow() {
+		rs.rest = time.Now().Add(min(sparing*l.took, longestRest))
+	}
+	rests := rs.rests()
 	for _, r := range rs.list {
-		r.after = driver.Position{}
+		switch {
+		case !rests && (!l.behind || len(tasks) == 0):
+			r.after = driver.Position{}
+		case rests && !rs.isPaused(r.served.Profile, r.served.Kind):
+			r.pass(driver.Position{DueAt: l.upTo})
+		}
+	}
+	if !l.behind && l.full { // there may be more right behind it
+		for _, t := range tasks {
+			if r := rs.of(&t.Intent); r != nil {
+				r.after = driver.Position{}
+			}
+		}
+	}
+	for _, t := range tasks {
+		if r := rs.of(&t.Intent); r != nil {
+			r.pass(driver.Position{DueAt: t.dueAt, Ref: t.Intent.Ref})
+		}
 	}
 }
 
-// pass moves the claims of r behind a delivery that was claimed.
+// pass moves the claims of r behind a place that was looked at.
 func (r *route) pass(at driver.Position) {
 	if cmp.Or(at.DueAt.Compare(r.after.DueAt), bytes.Compare(at.Ref[:], r.after.Ref[:])) > 0 {
 		r.after = at

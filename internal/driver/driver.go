@@ -155,6 +155,11 @@ type ClaimRequest struct {
 	Limit   int  // of all routes together, in the order of Routes; 0: no more than their own
 	Refs    []ID // only these, if any; the limits still hold
 
+	// Next asks only for what stands next in these tasks, each time behind an index,
+	// whatever else is due. It is found by the gate, so that it costs the same however
+	// long the task is. Not together with Refs; the limits still hold.
+	Next []Step
+
 	// Suspects asks for deliveries that crashed an owner before start (crashes
 	// are counted, or they are still leased after their lease), and for nothing
 	// else; without it they are left out. They are taken alone, so that one
@@ -166,6 +171,12 @@ type ClaimRequest struct {
 	// Room is memory that the answer may use instead of new one. Whoever asks must
 	// have copied what an earlier answer left there.
 	Room []Claimed
+}
+
+// Step is where a gated message stands in its task.
+type Step struct {
+	Task  string
+	Index int
 }
 
 // RouteLimit is how much of one route is asked for.

@@ -57,6 +57,12 @@ func (s *Store) candidates(r *driver.ClaimRequest, now time.Time, fn func(*deliv
 	for _, ref := range r.Refs {
 		wanted[ref] = true
 	}
+	for _, step := range r.Next {
+		for _, ref := range s.rows.next(step, now) {
+			wanted[ref] = true
+		}
+	}
+	all := len(r.Refs)+len(r.Next) == 0
 	owner := r.Owner
 	if owner == (lifecycle.Token{}) {
 		owner = lifecycle.Token{1} // Due needs none
@@ -71,7 +77,7 @@ func (s *Store) candidates(r *driver.ClaimRequest, now time.Time, fn func(*deliv
 			if left <= 0 || room <= 0 {
 				break
 			}
-			if len(wanted) > 0 && !wanted[d.ref] || d.suspect() != r.Suspects || !behind(d, limit.After) {
+			if !all && !wanted[d.ref] || d.suspect() != r.Suspects || !behind(d, limit.After) {
 				continue
 			}
 			event := lifecycle.Event{Kind: lifecycle.EvClaim, Owner: owner, Contract: limit.Contract}
@@ -87,6 +93,21 @@ func (s *Store) candidates(r *driver.ClaimRequest, now time.Time, fn func(*deliv
 		}
 	}
 	return nil
+}
+
+// next is what stands next in a task: the lowest index behind p, and one more.
+func (t *tables) next(p driver.Step, now time.Time) (refs []driver.ID) {
+	var behind []*delivery
+	for _, d := range t.tasks[p.Task] {
+		if d.taskIndex > p.Index && d.standsBefore(now) {
+			behind = append(behind, d)
+		}
+	}
+	slices.SortFunc(behind, func(a, b *delivery) int { return cmp.Compare(a.taskIndex, b.taskIndex) })
+	for _, d := range behind[:min(2, len(behind))] {
+		refs = append(refs, d.ref)
+	}
+	return refs
 }
 
 // suspect reports whether d may have taken an owner down before the start: one
