@@ -84,7 +84,7 @@ const byRefSQL = `
 // routes, since the next message may be on any.
 const nextSQL = `,
 next AS MATERIALIZED (
-    SELECT l.ref, l.route
+    SELECT DISTINCT l.ref, l.route
     FROM unnest($15::text[], $16::integer[]) AS t(task, place) CROSS JOIN LATERAL (
         SELECT l.ref, l.route
         FROM {s}delivery l

@@ -128,6 +128,15 @@ func (d *database) plans(t *testing.T, s *stage) []plan {
 		args, _ := asked(&r)
 		return args
 	}
+	next := func() []any {
+		r := request("m:mail", planBatch)
+		r.Routes = append(r.Routes, driver.RouteLimit{Route: planRoute, Limit: planBatch})
+		for i := range planBatch {
+			r.Next = append(r.Next, driver.Step{Task: "task " + strconv.Itoa(i), Index: i % 4})
+		}
+		args, _ := asked(&r)
+		return args
+	}
 	owner := []any{uuid(driver.NewID()), "worker"}
 	if len(s.refs) == 0 {
 		s.refs = uuids{driver.NewID()}
@@ -158,6 +167,8 @@ func (d *database) plans(t *testing.T, s *stage) []plan {
 		{"claim", d.q.claim, append(claim(nil, false), owner...), few, many, false},
 		{"claim of suspects", d.q.claim, append(claim(nil, true), owner...), all, 40 * all, false},
 		{"claim of refs", d.q.claimRefs, append(claim(s.refs, false), owner...), few, many, false},
+		{"claim of the next", d.q.claimNext, append(next(), owner...), few, many, false},
+		{"due of the next", d.q.dueNext, next(), few, many, false},
 		{"due", d.q.due, claim(nil, false), few, many, false},
 		{"due of refs", d.q.dueRefs, claim(s.refs, false), few, many, false},
 		{"held", d.q.held, []any{texts{"m:mail", planRoute}, uuid(driver.NewID())}, all, 40 * all, false},

@@ -22,6 +22,7 @@ func Run[TX any](t *testing.T, open func(t *testing.T) Harness[TX]) {
 		{"Claim", claimTests[TX]()},
 		{"Reclaim", reclaimTests[TX]()},
 		{"Gate", gateTests[TX]()},
+		{"Next", nextTests[TX]()},
 		{"Apply", applyTests[TX]()},
 		{"Settle", settleTests[TX]()},
 		{"Fence", fenceTests[TX]()},

@@ -103,7 +103,9 @@ func (t *tables) next(p driver.Step, now time.Time) (refs []driver.ID) {
 			behind = append(behind, d)
 		}
 	}
-	slices.SortFunc(behind, func(a, b *delivery) int { return cmp.Compare(a.taskIndex, b.taskIndex) })
+	slices.SortFunc(behind, func(a, b *delivery) int {
+		return cmp.Or(cmp.Compare(a.taskIndex, b.taskIndex), bytes.Compare(a.ref[:], b.ref[:]))
+	})
 	for _, d := range behind[:min(2, len(behind))] {
 		refs = append(refs, d.ref)
 	}
