@@ -37,6 +37,13 @@ func (e *Engine) claim(n int, life lives, patience time.Duration, whole bool) (t
 	return tasks, l.full || behind && (whole || !e.routes.rests()), nil
 }
 
+// resting reports whether claims do not begin at the front, because that takes long.
+func (e *Engine) resting() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.routes.rests()
+}
+
 // lookedUpTo is the due time up to which a look that took d and came to the end has
 // seen everything; zero: not known.
 func (e *Engine) lookedUpTo(life lives, d time.Duration) time.Time {

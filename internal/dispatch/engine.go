@@ -110,7 +110,7 @@ func New(c Config) *Engine {
 		Config: c, id: driver.NewID(), wake: make(chan struct{}, 1), suspect: make(chan struct{}, 1), missing: map[string]time.Time{},
 	}
 	e.store = &bounded{Driver: c.Store, limit: c.Patience, observe: e.observe}
-	e.steps.some = make(chan struct{}, 1)
+	e.steps = steps{most: c.Workers, some: make(chan struct{}, 1)}
 	if c.Waker != nil {
 		e.hints.send = e.notify
 	}

@@ -30,13 +30,15 @@ type pace struct {
 	look   bool          // to look is its turn, beside tasks
 	polled bool          // that look comes after a whole poll that no hint has cut short
 	task   bool          // the last turn was that of tasks
+	plenty bool          // the last look brought all that there were slots for
 	pause  time.Duration // before the look after the next one
 	next   time.Time     // look
 }
 
 // feed claims whatever there are slots for until life.stop ends. Looks and tasks
 // take turns where both have something to do: tasks, however long, hold up nothing
-// else, and nothing else holds up them.
+// else, and nothing else holds up them. Looks go on alone while they are quick and
+// bring as much as there are slots for: they take what stands next in tasks along.
 func (f *feeder) feed() {
 	p := pace{look: true, pause: shortPause}
 	for f.await(&p) {
@@ -44,7 +46,7 @@ func (f *feeder) feed() {
 		if n == 0 {
 			return
 		}
-		if p.task = !p.task || !p.look; p.task {
+		if p.task = !p.look || !p.task && !p.plenty; p.task {
 			if ended := f.steps.take(n); len(ended) > 0 {
 				f.launch(f.follow(ended, n, f.life))
 				continue
@@ -67,6 +69,7 @@ func (f *feeder) look(p *pace, n int) {
 		p.pause = shortPause
 	}
 	p.look, p.polled = err == nil && more, false
+	p.plenty = len(tasks) >= n && !f.resting()
 	p.next = time.Now().Add(p.pause)
 }
 

@@ -23,7 +23,7 @@ const rewind = 250 * time.Millisecond
 const (
 	sparing     = 20                     // times as long as a look took nothing begins at the front
 	longestRest = 15 * time.Second       // but no longer than this
-	perRow      = 100 * time.Microsecond // of a look for each delivery that it brought, which is no step over anything
+	perRow      = 250 * time.Microsecond // of a look for each delivery that it brought, which is no step over anything
 	late        = time.Second            // in which what is due now is committed, mostly; the rest is found from the front
 )
 
@@ -124,7 +124,7 @@ func (l *look) slow() bool { return sparing*l.took > rewind }
 // learn sets where the next claims begin: behind what was claimed. Where a look was
 // quick and found nothing there, or came from the front, they begin at the front.
 func (rs *routes) learn(l *look, tasks []*Task) {
-	if l.slow() {
+	if l.slow() && !(l.behind && l.full) { // what a full one has stepped over lies behind already
 		rs.rest = time.Now().Add(min(sparing*l.took, longestRest))
 	}
 	rests := rs.rests()

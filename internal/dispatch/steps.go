@@ -8,10 +8,6 @@ import (
 	"github.com/consign-go/consign/internal/driver"
 )
 
-// maxSteps is how many ended messages wait at most until what stands next in their
-// tasks is claimed. Beyond that the next ones are found as anything else is.
-const maxSteps = 1000
-
 // steps are gated messages that have ended here, in the order of their end. What
 // stands next in a task is claimed directly: a claim that looks for whatever is due
 // steps over all messages whose gate is closed, and the longer the tasks are the more
@@ -19,22 +15,23 @@ const maxSteps = 1000
 type steps struct {
 	mu   sync.Mutex
 	list []driver.Step
+	most int           // of them; the next ones of what is left out are found as anything else is
 	some chan struct{} // a hint
 }
 
-// add keeps a step; false: there are too many.
-func (s *steps) add(step driver.Step) bool {
+// add keeps a step; dropped: there are too many, and the oldest was left out.
+func (s *steps) add(step driver.Step) (dropped bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.list) == maxSteps {
-		return false
+	if dropped = len(s.list) == s.most; dropped {
+		s.drop(1)
 	}
 	s.list = append(s.list, step)
 	select {
 	case s.some <- struct{}{}:
 	default:
 	}
-	return true
+	return dropped
 }
 
 // take removes the first n at most.
@@ -43,8 +40,15 @@ func (s *steps) take(n int) []driver.Step {
 	defer s.mu.Unlock()
 	n = min(n, len(s.list))
 	out := slices.Clone(s.list[:n])
-	s.list = s.list[:copy(s.list, s.list[n:])]
+	s.drop(n)
 	return out
+}
+
+// drop removes the first n and keeps their memory. The caller holds mu.
+func (s *steps) drop(n int) {
+	rest := copy(s.list, s.list[n:])
+	clear(s.list[rest:])
+	s.list = s.list[:rest]
 }
 
 // any reports whether there are some.
@@ -61,7 +65,7 @@ func (t *Task) opened() {
 	if i.Task == "" || i.Link != driver.First || !t.state.Status.Terminal() {
 		return
 	}
-	if !t.engine.steps.add(driver.Step{Task: i.Task, Index: i.Index}) {
+	if t.engine.steps.add(driver.Step{Task: i.Task, Index: i.Index}) {
 		t.engine.Wake()
 	}
 }
