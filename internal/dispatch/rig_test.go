@@ -108,6 +108,13 @@ func (r *rig) enqueue(k kind, n int) []driver.ID {
 
 func (r *rig) enqueueNew(k kind, n int, change func(i int, row *driver.New)) []driver.ID {
 	r.Helper()
+	refs, rows := intents(k, n, change)
+	insert(r.T, r.store, rows)
+	return refs
+}
+
+// intents are n of kind k to insert.
+func intents(k kind, n int, change func(i int, row *driver.New)) ([]driver.ID, []driver.New) {
 	refs := make([]driver.ID, n)
 	rows := make([]driver.New, n)
 	payload := []byte(`{"a":1}`)
@@ -122,8 +129,7 @@ func (r *rig) enqueueNew(k kind, n int, change func(i int, row *driver.New)) []d
 		}
 		change(i, &rows[i])
 	}
-	insert(r.T, r.store, rows)
-	return refs
+	return refs, rows
 }
 
 func insert(t testing.TB, s *memory.Store, rows []driver.New) {

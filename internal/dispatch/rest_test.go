@@ -1,0 +1,93 @@
+package dispatch
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/consign-go/consign/internal/driver"
+)
+
+// stepping is a store whose looks from the front step over much that may not be had:
+// they take long. from counts them.
+func (r *rig) stepping(took time.Duration, from *int) *hooked {
+	h := &hooked{Store: r.store}
+	h.claim = func(ctx context.Context, req driver.ClaimRequest) ([]driver.Claimed, error) {
+		if len(req.Next) == 0 && !req.Suspects && time.Since(req.Routes[0].After.DueAt) > time.Hour {
+			*from++
+			time.Sleep(took)
+		}
+		return r.store.Claim(ctx, req)
+	}
+	return h
+}
+
+// Looks from the front that take long are made rarely. What is new is found at once
+// all the same, and what lies before the place that claims have come to, as what was
+// committed late or given back does, by the next of those looks.
+func TestSlowLooksFromTheFrontAreRare(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		k := kinds[2]
+		looks := 0
+		e := r.engineOn(r.stepping(300*time.Millisecond, &looks), r.served(k))
+		stop := r.serve(e)
+		time.Sleep(5 * time.Minute)
+		if looks < 40 || looks > 52 {
+			r.Errorf("%d looks of 300 ms in five minutes", looks)
+		}
+		for range 20 {
+			time.Sleep(1234 * time.Millisecond)
+			ref := r.enqueue(k, 1)[0]
+			e.Wake()
+			r.settled(350*time.Millisecond, ref)
+		}
+		r.settled(1500*time.Millisecond, r.enqueue(k, 5)...) // nobody hints
+		given := r.enqueueNew(k, 3, func(i int, n *driver.New) { n.NotBefore = time.Now().Add(time.Second) })
+		r.settled(3*time.Second, given...)
+
+		_, tx, err := r.store.Begin(context.Background())
+		if err != nil {
+			r.Fatal(err)
+		}
+		refs, rows := intents(k, 1, func(int, *driver.New) {})
+		err = tx.Insert(context.Background(), rows)
+		r.settled(time.Minute, r.enqueue(k, 1)...)
+		time.Sleep(20 * time.Second)
+		if err = errors.Join(err, tx.Commit(context.Background())); err != nil {
+			r.Fatal(err)
+		}
+		if age := time.Since(r.record(refs[0]).DueAt); age < 20*time.Second {
+			r.Errorf("due %s ago", age)
+		}
+		r.settled(7*time.Second, refs...)
+		stop()
+	})
+}
+
+// What is quick is done as often as ever.
+func TestQuickLooksBeginAtTheFront(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		looks := 0
+		stop := r.serve(r.engineOn(r.stepping(time.Millisecond, &looks), r.served(kinds[2])))
+		time.Sleep(time.Minute)
+		stop()
+		if looks < 55 {
+			r.Errorf("%d looks in a minute, one a second are wanted", looks)
+		}
+	})
+}
+
+// However long a look takes, the next one is not put off for more than some seconds.
+func TestRestIsBounded(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		looks := 0
+		e := r.engineOn(r.stepping(5*time.Second, &looks), r.served(kinds[2]))
+		stop := r.serve(e)
+		time.Sleep(10 * time.Minute)
+		stop()
+		if looks < 25 || looks > 31 {
+			r.Errorf("%d looks in ten minutes, one in 20 s is wanted", looks)
+		}
+	})
+}
