@@ -91,6 +91,7 @@ var hot = map[string]string{
 	"d INDEXED BY consign_delivery_due WHERE d.route = ?2 AND d.due_at IS":                                                 dueRange,
 	"consign_delivery_due CROSS JOIN consign_intent i INDEXED BY sqlite_autoindex_consign_intent_1 ON i.ref = d.ref WHERE": dueRange,
 	"CROSS JOIN consign_intent i":                                                                                          "SEARCH i USING INDEX sqlite_autoindex_consign_intent_1 (ref=?)",
+	"SELECT g.ref":                                                                                                         "SEARCH g USING INDEX consign_delivery_gate (gate_task=? AND gate_index>?)",
 	"NOT EXISTS":                                                                                                           "SEARCH g USING INDEX consign_delivery_gate (gate_task=? AND gate_index<?)",
 	"UPDATE consign_delivery":                                                                                              "SEARCH consign_delivery USING INDEX sqlite_autoindex_consign_delivery_1 (ref=?)",
 	"LIMIT 2 OFFSET ?":                                                                                                     "SEARCH d USING COVERING INDEX consign_delivery_due ((route,due_at,ref)>(?,?,?))",

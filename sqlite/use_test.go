@@ -170,6 +170,9 @@ func useEverything(t testing.TB, b driver.Bound[*sql.Tx]) {
 	claim(t, b, r)
 	_, err = b.Held(ctx, r)
 	ok(err)
+	r = asking(100)
+	r.Next = []driver.Step{{Task: "a", Index: 0}}
+	claim(t, b, r)
 	claim(t, b, asking(100))
 	claim(t, b, asking(100)) // finds nothing
 	claim(t, b, asking(100)) // looks before it takes the lock
