@@ -177,17 +177,32 @@ type node struct {
 // tally counts what was met, so that a walk that did too little fails.
 type tally struct {
 	edges, fenced, overtaken int
-	statuses                 map[lifecycle.Status]int
+	statuses                 [16]int // by Status
+	applied                  [32]int // by EventKind
 	codes                    map[lifecycle.Code]int
-	applied                  map[lifecycle.EventKind]int
+}
+
+// add adds what was met elsewhere.
+func (m *tally) add(other *tally) {
+	m.edges, m.fenced, m.overtaken = m.edges+other.edges, m.fenced+other.fenced, m.overtaken+other.overtaken
+	for i, n := range other.statuses {
+		m.statuses[i] += n
+	}
+	for i, n := range other.applied {
+		m.applied[i] += n
+	}
+	if m.codes == nil {
+		m.codes = map[lifecycle.Code]int{}
+	}
+	for code, n := range other.codes {
+		m.codes[code] += n
+	}
 }
 
 // walk visits everything that can be reached, and then follows every way home.
 func (s *search) walk(first world) error {
 	s.seen = map[world]int32{}
-	s.tally = tally{
-		statuses: map[lifecycle.Status]int{}, codes: map[lifecycle.Code]int{}, applied: map[lifecycle.EventKind]int{},
-	}
+	s.tally = tally{codes: map[lifecycle.Code]int{}}
 	first.canonical()
 	s.visit(&first, -1, step{})
 	for i := 0; i < len(s.nodes); i++ {
@@ -244,7 +259,9 @@ func (m *tally) count(w *world, d *decided, held bool) {
 	}
 	if held {
 		m.statuses[w.store.row.status]++
-		m.codes[w.store.row.code]++
+		if code := w.store.row.code; code != "" {
+			m.codes[code]++
+		}
 		m.applied[d.event.Kind]++
 	}
 }

@@ -31,3 +31,33 @@ func TestSeededMistakesAreFoundByTheSearch(t *testing.T) {
 		})
 	}
 }
+
+// TestSeededMistakesAreFoundByRandomHistories proves the same of the random
+// histories, and that what they tell of a mistake is short.
+func TestSeededMistakesAreFoundByRandomHistories(t *testing.T) {
+	const enough = 100_000
+	for i, m := range mistakes {
+		t.Run(m.name, func(t *testing.T) {
+			t.Parallel()
+			h := newHistory()
+			others := map[string]int{}
+			for n := range uint64(enough) {
+				broken := h.invent(1, n, i+1)
+				if broken == nil {
+					continue
+				}
+				if !strings.Contains(broken.Error(), m.told) {
+					others[complaint(broken)]++
+					continue
+				}
+				short, told := h.shrink(broken)
+				t.Logf("history %d, %d moves, then %d: %v\n%s", n, len(h.moves), len(short), told, h.story(short))
+				if !strings.Contains(told.Error(), m.told) || len(short) > 8 {
+					t.Errorf("%v became %v with %d moves", broken, told, len(short))
+				}
+				return
+			}
+			t.Errorf("nobody said %q in %d histories. What was said: %v", m.told, enough, others)
+		})
+	}
+}
