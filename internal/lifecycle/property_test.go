@@ -31,6 +31,7 @@ func moreChecks(t *testing.T, n int) {
 
 var (
 	seedFlag    = flag.Uint64("history.seed", 0, "seed of the random histories; 0: another one each time")
+	countFlag   = flag.Int64("history.count", 0, "how many random histories; 0: as many as a run of this length asks for")
 	historyFlag = flag.Int64("history.number", -1, "tell the random history of this number alone")
 )
 
@@ -44,6 +45,9 @@ func TestRandomHistoriesKeepTheInvariants(t *testing.T) {
 	many := int64(effort.Of(1_000_000, 100_000_000))
 	if underRace || testing.Short() {
 		many = 10_000
+	}
+	if *countFlag > 0 {
+		many = *countFlag
 	}
 	seed, from := *seedFlag, int64(0)
 	if seed == 0 {
