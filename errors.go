@@ -166,7 +166,7 @@ func failure(op string, err error) error {
 		return err
 	case errors.As(err, &conflict):
 		return &Error{Op: op, Err: ErrConflict}
-	case errors.Is(err, driver.ErrKeyTaken):
+	case errors.Is(err, driver.ErrTaken):
 		return &Error{Op: op, Err: ErrConflict}
 	case errors.Is(err, driver.ErrClosed):
 		return &Error{Op: op, Err: wrapped{ErrClosed, "the transaction, or the database, is closed"}}

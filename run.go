@@ -106,7 +106,7 @@ func (r *Run) add(n driver.New) (Ref, error) {
 	if len(r.rows) == MaxWork {
 		return Ref{}, faults{{"work", "more than " + strconv.Itoa(MaxWork) + " in one run"}}.err("enqueue")
 	}
-	n.Ref = driver.NewID()
+	n.Ref = driver.WorkRef(driver.ID(r.id), n.WorkKey)
 	n.Key = n.Ref
 	r.keys[n.WorkKey] = len(r.rows)
 	r.rows = append(r.rows, n)

@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"bytes"
 	"context"
 	"strconv"
 	"sync"
@@ -42,11 +43,12 @@ func (h *hollow) Claim(_ context.Context, r driver.ClaimRequest) ([]driver.Claim
 	defer h.mu.Unlock()
 	n := min(r.Limit, h.left)
 	h.left -= n
-	out := make([]driver.Claimed, n)
-	for i := range out {
-		out[i] = h.row
-		out[i].State.Owner, out[i].Intent.Ref = r.Owner, driver.NewID()
-		out[i].Intent.Payload = append([]byte(nil), h.row.Intent.Payload...)
+	out := r.Room[:0]
+	for range n {
+		row := h.row
+		row.State.Owner, row.Intent.Ref = r.Owner, driver.NewID()
+		row.Intent.Payload = bytes.Clone(h.row.Intent.Payload)
+		out = append(out, row)
 	}
 	return out, nil
 }

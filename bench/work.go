@@ -113,11 +113,12 @@ func insertWork[TX any](ctx context.Context, store driver.Bound[TX], first, n, s
 
 func newWork(n, size int) (driver.New, error) {
 	payload, err := canon.Object(newInput(n, size), canon.Limits{Bytes: 4096, Depth: 8})
-	ref := driver.NewID()
+	run := driver.NewID()
+	ref := driver.WorkRef(run, "notice")
 	return driver.New{
 		Intent: driver.Intent{
 			Ref: ref, Key: ref, Profile: lifecycle.Work, Kind: workKind, Payload: payload, Digest: canon.Digest(payload),
-			Version: "1", Fingerprint: workPrint, Run: driver.NewID(), WorkKey: "notice", Operation: "ticket.triage",
+			Version: "1", Fingerprint: workPrint, Run: run, WorkKey: "notice", Operation: "ticket.triage",
 			Actor: "staff:" + strconv.Itoa(n%people), Tenant: "tenant:1", SecurityVersion: "v3",
 			Target: "ticket:" + strconv.Itoa(n%people), TargetVersion: "4",
 		},

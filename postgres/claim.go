@@ -192,7 +192,7 @@ func (e *engine) Claim(ctx context.Context, r driver.ClaimRequest) ([]driver.Cla
 		sql = e.q.claimRefs
 	}
 	args = append(args, uuid(driver.ID(r.Owner)), text(r.Program))
-	return e.claimed(ctx, "claim", e.write, sql, args, min(room, 1000))
+	return e.claimed(ctx, "claim", e.write, sql, args, r.Room)
 }
 
 // Held returns what r.Owner holds.
@@ -201,20 +201,17 @@ func (e *engine) Held(ctx context.Context, r driver.ClaimRequest) ([]driver.Clai
 	for i := range r.Routes {
 		routes[i] = r.Routes[i].Route
 	}
-	return e.claimed(ctx, "held", e.read, e.q.held, []any{array(routes, len(routes)), uuid(driver.ID(r.Owner))}, 0)
+	return e.claimed(ctx, "held", e.read, e.q.held, []any{array(routes, len(routes)), uuid(driver.ID(r.Owner))}, nil)
 }
 
 type runner func(ctx context.Context, op, sql string, args []any, each func(pgx.Rows) error) error
 
-func (e *engine) claimed(ctx context.Context, op string, run runner, sql string, args []any, room int) ([]driver.Claimed, error) {
-	var taken []driver.Claimed
+func (e *engine) claimed(ctx context.Context, op string, run runner, sql string, args []any, room []driver.Claimed) ([]driver.Claimed, error) {
+	taken := room[:0]
 	row := newRow()
 	err := run(ctx, op, sql, args, func(rows pgx.Rows) error {
 		if err := row.scan(rows); err != nil {
 			return err
-		}
-		if taken == nil {
-			taken = make([]driver.Claimed, 0, room) // a claim that finds nothing costs nothing
 		}
 		taken = append(taken, driver.Claimed{Intent: row.intent, State: row.state(), DueAt: row.dueAt})
 		return nil

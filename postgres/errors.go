@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
@@ -71,8 +72,8 @@ func clean(op string, err error) error {
 	switch {
 	case e.Code == "42P01" || e.Code == "3F000": // undefined table, invalid schema name
 		return fmt.Errorf("%s: %w", op, driver.ErrNoSchema)
-	case e.Code == "23505" && e.Constraint == "intent_run_key":
-		return fmt.Errorf("%s: %w", op, driver.ErrKeyTaken)
+	case e.Code == "23505" && slices.Contains(refKeys, e.Constraint):
+		return fmt.Errorf("%s: %w", op, driver.ErrTaken)
 	}
 	return fmt.Errorf("%s: %w", op, e)
 }
@@ -80,7 +81,7 @@ func clean(op string, err error) error {
 // known returns the contract's error for what the client libraries say without
 // asking the server.
 func known(err error) error {
-	for _, own := range []error{driver.ErrClosed, driver.ErrNoSchema, driver.ErrKeyTaken, driver.ErrUnconfirmed} {
+	for _, own := range []error{driver.ErrClosed, driver.ErrNoSchema, driver.ErrTaken, driver.ErrUnconfirmed} {
 		if errors.Is(err, own) {
 			return err
 		}
@@ -109,6 +110,9 @@ func speaks(state string) bool {
 	return false
 }
 
+// refKeys are the constraints that hold that a ref is used once.
+var refKeys = []string{"intent_pkey", "delivery_pkey"}
+
 // named returns constraint and table of a server's error.
 func named(err stated) (constraint, table string) {
 	if pg, ok := err.(*pgconn.PgError); ok {
@@ -116,8 +120,11 @@ func named(err stated) (constraint, table string) {
 	}
 	// Other drivers keep them in fields of their own; the message names what a
 	// unique violation is about, in quotes, in every language.
-	if text := err.Error(); err.SQLState() == "23505" && strings.Contains(text, `"intent_run_key"`) {
-		return "intent_run_key", "intent"
+	text := err.Error()
+	for _, key := range refKeys {
+		if err.SQLState() == "23505" && strings.Contains(text, `"`+key+`"`) {
+			return key, strings.TrimSuffix(key, "_pkey")
+		}
 	}
 	return "", ""
 }

@@ -76,7 +76,6 @@ func contentFaults(t *testing.T, d *database, e *engine, insert func(...driver.N
 	unknown.Set.Due, unknown.Set.Code = lifecycle.Clear, needle
 	faults := map[string]error{
 		"a shape that is refused": insert(shapeless),
-		"a ref that exists":       insert(secret),
 		"a NUL":                   insert(nul),
 		"no UTF-8":                insert(broken),
 		"an impossible state":     second(e.Apply(t.Context(), []lifecycle.Transition{end})),
@@ -84,6 +83,9 @@ func contentFaults(t *testing.T, d *database, e *engine, insert func(...driver.N
 		"impossible evidence": e.Append(t.Context(), []driver.Logged{{
 			Ref: secret.Ref, Attempt: lifecycle.Attempt{Error: needle, Outcome: 9, Generation: 1, Number: 1},
 		}}),
+	}
+	if err := insert(secret); !errors.Is(err, driver.ErrTaken) || strings.Contains(err.Error(), needle) {
+		t.Errorf("a ref that exists: %v", err)
 	}
 	d.exec(t, `
 CREATE FUNCTION {s}tell() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 
 	"github.com/consign-go/consign/internal/driver"
@@ -166,7 +165,7 @@ func (t *transaction) insertGiven(ctx context.Context, rows []driver.New) error 
 		return err
 	}
 	if !rows[conflict].Given {
-		return fmt.Errorf("ref %s exists", rows[conflict].Ref)
+		return driver.ErrTaken
 	}
 	return &driver.ConflictError{Index: conflict}
 }

@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"bytes"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -119,21 +120,21 @@ type id driver.ID
 // ScanUUID is for pgx.
 func (v *id) ScanUUID(u pgtype.UUID) error { *v = id(u.Bytes); return nil } // zero where NULL
 
+// words are a text that is often the same in the next row, and then not copied again.
 type words[T ~string] string
 
-// ScanText is for pgx.
-func (v *words[T]) ScanText(t pgtype.Text) error { *v = words[T](t.String); return nil }
-
-type body []byte
-
-// ScanText is for pgx.
-func (v *body) ScanText(t pgtype.Text) error {
-	*v = nil
-	if t.Valid {
-		*v = body(t.String)
+// ScanBytes is for pgx.
+func (v *words[T]) ScanBytes(b []byte) error {
+	if string(*v) != string(b) {
+		*v = words[T](b)
 	}
 	return nil
 }
+
+type body []byte
+
+// ScanBytes is for pgx.
+func (v *body) ScanBytes(b []byte) error { *v = body(bytes.Clone(b)); return nil }
 
 type hash [32]byte
 

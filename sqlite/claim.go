@@ -24,9 +24,8 @@ func (e *engine) Claim(ctx context.Context, r driver.ClaimRequest) ([]driver.Cla
 	}
 	var taken []driver.Claimed
 	err := e.write(ctx, "claim", func(ctx context.Context, w *writer) error {
-		n := expected(&r)
-		taken = make([]driver.Claimed, 0, n)
-		changes := make([]lifecycle.Transition, 0, n)
+		taken = r.Room[:0]
+		changes := make([]lifecycle.Transition, 0, expected(&r))
 		err := claims.candidates(ctx, &w.session, &r, w.now, func(c *candidate) error {
 			intent, err := readIntent(c.values[stateWidth:], c.ref, c.state.Profile)
 			if err != nil {

@@ -121,8 +121,9 @@ func (e *engine) fault(op string, err error) error {
 		err = triggerError{}
 	case missesTable(err):
 		err = fmt.Errorf("%w: %w", driver.ErrNoSchema, err)
-	case strings.Contains(text, "UNIQUE constraint failed: "+e.prefix+"intent.run_id"):
-		err = driver.ErrKeyTaken
+	case strings.Contains(text, "UNIQUE constraint failed: "+e.prefix+"intent.ref"),
+		strings.Contains(text, "UNIQUE constraint failed: "+e.prefix+"delivery.ref"):
+		err = driver.ErrTaken
 	case resultCode(err) == codeSnapshot:
 		err = fmt.Errorf("%w: another connection has written since this transaction first read; "+
 			"open the database with _txlock=immediate, or write before reading", err)

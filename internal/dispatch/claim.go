@@ -109,9 +109,10 @@ func (e *Engine) take(r *driver.ClaimRequest, life lives, patience time.Duration
 	if len(r.Routes) == 0 {
 		return nil, nil
 	}
-	r.Owner, r.Program, r.Policy = newToken(), e.Program, e.Policy
+	r.Owner, r.Program, r.Policy, r.Room = newToken(), e.Program, e.Policy, e.room()
 	began := time.Now()
 	claimed, err := e.store.Claim(life.hard, *r)
+	answered := err == nil
 	for pause := firstPause; err != nil; {
 		if !(limit{life.hard, began.Add(patience)}).sleep(&pause) {
 			return nil, err
@@ -126,10 +127,23 @@ func (e *Engine) take(r *driver.ClaimRequest, life lives, patience time.Duration
 		e.observe(Observation{Event: "claim", Count: len(claimed), Duration: time.Since(began)})
 	}
 	tasks := e.tasks(claimed, r.Owner, began, life)
+	if answered { // else the store may still be writing there
+		clear(claimed)
+		e.rooms.Put(&claimed)
+	}
 	for n := len(tasks); n > r.Limit; n-- { // the store handed out more than was asked for
 		tasks[n-1].tell(lifecycle.EvReleased)
 	}
 	return tasks[:min(len(tasks), r.Limit)], nil
+}
+
+// room is memory for the answer to a claim. What an answer holds is copied into its
+// tasks at once, which live for as long as each of them takes.
+func (e *Engine) room() []driver.Claimed {
+	if room, ok := e.rooms.Get().(*[]driver.Claimed); ok {
+		return (*room)[:0]
+	}
+	return nil
 }
 
 // tasks is what a claim handed out, with what delivers it.

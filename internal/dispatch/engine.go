@@ -90,6 +90,7 @@ type Engine struct {
 	reads    *lane[driver.ID, *driver.Record]
 	evidence *lane[driver.Logged, struct{}]
 	batches  sync.Pool // of *batch
+	rooms    sync.Pool // of *[]driver.Claimed
 
 	suspect chan struct{} // full while a suspect is in hand and not started: there is never a second
 

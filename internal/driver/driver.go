@@ -162,6 +162,10 @@ type ClaimRequest struct {
 	Suspects bool
 
 	Policy lifecycle.Policy
+
+	// Room is memory that the answer may use instead of new one. Whoever asks must
+	// have copied what an earlier answer left there.
+	Room []Claimed
 }
 
 // RouteLimit is how much of one route is asked for.

@@ -11,8 +11,9 @@ var ErrClosed = errors.New("transaction is closed")
 // ErrNoSchema: the tables do not exist where the store looks for them.
 var ErrNoSchema = errors.New("schema is missing")
 
-// ErrKeyTaken: the run already has work under this key.
-var ErrKeyTaken = errors.New("work key is taken in this run")
+// ErrTaken: there is an intent under a ref that the caller did not choose. Of work
+// that is its key, which is taken in its run (see [WorkRef]).
+var ErrTaken = errors.New("the ref is taken")
 
 // ErrUnconfirmed: the answer to a commit was lost. Every other error of a commit
 // means that nothing was committed.

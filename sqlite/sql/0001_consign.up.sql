@@ -66,8 +66,8 @@ CREATE TABLE {s}intent (
     )
 ) STRICT;
 
--- A work key is unique within its run; what a redelivery carries over is not new.
-CREATE UNIQUE INDEX {i}intent_run_key ON {s}intent (run_id, work_key) WHERE run_id IS NOT NULL AND predecessor IS NULL;
+-- A work key is unique within its run, and no index is needed for that: the ref of
+-- work is made from its run and its key, so a second one would have the same ref.
 -- An intent has at most one successor.
 CREATE UNIQUE INDEX {i}intent_predecessor ON {s}intent (predecessor) WHERE predecessor IS NOT NULL;
 -- What an erasure names.

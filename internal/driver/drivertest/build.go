@@ -43,6 +43,14 @@ func (b *bench[TX]) message(channel string, change ...func(*driver.New)) driver.
 	return n
 }
 
+// inRun puts work into a run under a key.
+func inRun(run driver.ID, key string) func(*driver.New) {
+	return func(n *driver.New) {
+		n.Run, n.WorkKey, n.Ref = run, key, driver.WorkRef(run, key)
+		n.Key = n.Ref
+	}
+}
+
 // work returns a work intent to insert, in a run of its own unless change says
 // otherwise.
 func (b *bench[TX]) work(kind string, change ...func(*driver.New)) driver.New {

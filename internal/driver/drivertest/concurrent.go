@@ -185,7 +185,7 @@ func keysRace[TX any](b *bench[TX]) {
 	run := driver.NewID()
 	rows, faults := make([]driver.New, 6), make([]error, 6)
 	for i := range rows {
-		rows[i] = b.work("triaged", func(n *driver.New) { n.Run = run })
+		rows[i] = b.work("triaged", inRun(run, "notice"))
 	}
 	together(len(rows), func(i int) { faults[i] = b.tryInsert(rows[i]) })
 	won := 0
@@ -194,7 +194,7 @@ func keysRace[TX any](b *bench[TX]) {
 			won++
 			continue
 		}
-		b.that(errors.Is(err, driver.ErrKeyTaken), "a taken key gives %v", err)
+		b.that(errors.Is(err, driver.ErrTaken), "a taken key gives %v", err)
 	}
 	b.that(won == 1 && b.count("intent") == 1, "%d transactions took the key", won)
 }

@@ -19,7 +19,7 @@ const enough = 4000
 // expected lists what must have happened at least once.
 func expected() []string {
 	all := []string{
-		"claim pending", "claim leased", "claim delivering", "insert", "repeat", "insert: conflict of row ", "insert: key taken",
+		"claim pending", "claim leased", "claim delivering", "insert", "repeat", "insert: conflict of row ", "insert: taken",
 		"roll back", "erase pending", "erase leased", "erase delivering", "prune", "late evidence",
 		"arrived late and held", "arrived late and was fenced", "run",
 		"propose", "decide: ok", "decide: refused", "consume: ok", "consume: refused",

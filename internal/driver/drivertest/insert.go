@@ -25,7 +25,7 @@ func insertTests[TX any]() []test[TX] {
 		{"an unclaimed contract stays open", "a channel unknown to the creator is filled in at the first claim", unclaimedStaysOpen[TX]},
 		{"a redelivery carries over", "a redelivery keeps key, digest and mark", redeliveryCarriesOver[TX]},
 		{"an intent has one successor", "only the end of a chain can be sent again", oneSuccessor[TX]},
-		{"a work key is taken once in its run", "a work key is unique within its run", keyTaken[TX]},
+		{"a work key is taken once in its run", "a work key is unique within its run: its ref says both", keyTaken[TX]},
 		{"a closed transaction is refused", "enqueue into a finished transaction writes nothing", closedRefused[TX]},
 		{"a savepoint undoes its part", "a failed join undoes itself alone", savepoints[TX]},
 		{"says its schema", "a program checks the schema before it writes", saysSchema[TX]},
@@ -224,16 +224,15 @@ func oneSuccessor[TX any](b *bench[TX]) {
 
 func keyTaken[TX any](b *bench[TX]) {
 	run := driver.NewID()
-	inRun := func(key string) func(*driver.New) { return func(n *driver.New) { n.Run, n.WorkKey = run, key } }
-	first := b.work("triaged", inRun("notice"))
-	b.insert(first, b.work("triaged", inRun("other")), b.work("triaged"))
+	first := b.work("triaged", inRun(run, "notice"))
+	b.insert(first, b.work("triaged", inRun(run, "other")), b.work("triaged"))
 	before := b.everything()
-	err := b.tryInsert(b.work("triaged", inRun("third")), b.work("triaged", inRun("notice")))
-	b.that(errors.Is(err, driver.ErrKeyTaken), "a taken key gives %v", err)
-	err = b.tryInsert(b.work("triaged", inRun("twice")), b.work("closed", inRun("twice")))
-	b.that(errors.Is(err, driver.ErrKeyTaken), "a key taken in the same call gives %v", err)
+	err := b.tryInsert(b.work("triaged", inRun(run, "third")), b.work("triaged", inRun(run, "notice")))
+	b.that(errors.Is(err, driver.ErrTaken), "a taken key gives %v", err)
+	err = b.tryInsert(b.work("triaged", inRun(run, "twice")), b.work("closed", inRun(run, "twice")))
+	b.that(errors.Is(err, driver.ErrTaken), "a key taken in the same call gives %v", err)
 	b.that(b.everything() == before, "a taken key left rows")
-	b.add(b.work("triaged", inRun("notice"), successor(first.Ref, driver.Redelivery)))
+	b.add(b.work("triaged", func(n *driver.New) { n.Run, n.WorkKey = run, "notice" }, successor(first.Ref, driver.Redelivery)))
 }
 
 func closedRefused[TX any](b *bench[TX]) {

@@ -20,8 +20,8 @@ func fault(err error) string {
 		return "ok"
 	case errors.As(err, &conflict):
 		return fmt.Sprintf("conflict of row %d", conflict.Index)
-	case errors.Is(err, driver.ErrKeyTaken):
-		return "key taken"
+	case errors.Is(err, driver.ErrTaken):
+		return "taken"
 	case errors.Is(err, driver.ErrClosed):
 		return "closed"
 	}

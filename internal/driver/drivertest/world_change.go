@@ -37,7 +37,7 @@ func (w *world) row() driver.New {
 		}
 		n.Version = pick(w, []string{"1", "2"}, "version")
 		n.Fingerprint = sha256.Sum256([]byte(n.Version))
-		n.Run, n.WorkKey = w.id(), "notice"
+		inRun(w.id(), "notice")(&n)
 		n.Operation, n.Actor, n.Tenant, n.SecurityVersion = "triage", "staff:7", "tenant:1", "v3"
 		n.Target, n.TargetVersion = "ticket:9", "4"
 	} else {
@@ -69,9 +69,7 @@ func (w *world) insert() {
 			}
 		case 5, 8:
 			if old.Run != (driver.ID{}) && old.Predecessor == (driver.ID{}) {
-				ref := last.Ref
 				*last = old
-				last.Ref, last.Key, last.Predecessor, last.Link, last.Bound, last.Uncertain = ref, ref, driver.ID{}, driver.First, lifecycle.Digest{}, false
 			}
 		case 6:
 			last.Given, last.Predecessor, last.Link = false, old.Ref, driver.Reissue

@@ -53,9 +53,6 @@ func uniqueKeys(i *driver.Intent) []string {
 	if i.Predecessor != (driver.ID{}) {
 		return append(keys, "predecessor/"+i.Predecessor.String())
 	}
-	if i.Run != (driver.ID{}) {
-		return append(keys, "work/"+i.Run.String()+"/"+i.WorkKey)
-	}
 	return keys
 }
 
@@ -67,7 +64,7 @@ func (tx *Tx) insert(n *driver.New, at int) error {
 	keys := uniqueKeys(&n.Intent)
 	if _, exists := tx.taken(keys[0]); exists {
 		if !n.Given {
-			return fmt.Errorf("ref %s exists", n.Ref)
+			return driver.ErrTaken
 		}
 		if old := tx.intent(n.Ref); old == nil || !sameContent(old, &n.Intent) {
 			return &driver.ConflictError{Index: at}
@@ -76,10 +73,7 @@ func (tx *Tx) insert(n *driver.New, at int) error {
 	}
 	for _, key := range keys[1:] {
 		if other, exists := tx.taken(key); exists {
-			if n.Predecessor != (driver.ID{}) {
-				return fmt.Errorf("intent %s has the successor %s", n.Predecessor, other)
-			}
-			return driver.ErrKeyTaken
+			return fmt.Errorf("intent %s has the successor %s", n.Predecessor, other)
 		}
 	}
 	i := n.Intent
