@@ -31,8 +31,8 @@ asked AS (
 // gateSQL holds where no lower index of the task of d stands before it: pending,
 // leased, delivering under a lease that is not over, or, until somebody has ended
 // it, with attempts left: it may still be claimed again after a crash, or be given
-// back by an owner who writes late that it was refused. It is an EXISTS under an OR, which the planner can only run as a
-// look into the gate's index for the row at hand.
+// back by an owner who writes late that it was refused. It is an EXISTS under an OR,
+// which the planner can only run as a look into the gate's index for the row at hand.
 const gateSQL = `(d.gate_task IS NULL OR NOT EXISTS (
                 SELECT FROM {s}delivery l
                 WHERE l.gate_task = d.gate_task AND l.gate_index < d.gate_index AND l.terminal IS NULL
