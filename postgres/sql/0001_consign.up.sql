@@ -30,27 +30,7 @@ CREATE TABLE {s}intent (
     address          text,
     task             text COLLATE "C",
     subject          text COLLATE "C",
-    trace            text,
-    CONSTRAINT intent_shape CHECK (
-        profile IN (1, 2)
-        AND octet_length(kind) BETWEEN 1 AND 128
-        AND octet_length(payload_digest) = 32
-        AND link IN (0, 1, 2)
-        AND (link = 0) = (predecessor IS NULL)
-        AND (link = 1 OR delivery_key = ref)
-        AND CASE profile
-            WHEN 1 THEN octet_length(payload) <= 4096
-                AND version IS NOT NULL AND fingerprint IS NOT NULL AND octet_length(fingerprint) = 32
-                AND run_id IS NOT NULL AND work_key IS NOT NULL AND octet_length(work_key) BETWEEN 1 AND 128
-                AND operation IS NOT NULL AND actor IS NOT NULL AND tenant IS NOT NULL
-                AND security_version IS NOT NULL AND target IS NOT NULL AND target_version IS NOT NULL
-                AND address IS NULL AND task IS NULL
-            ELSE address IS NOT NULL
-                AND version IS NULL AND fingerprint IS NULL AND run_id IS NULL AND work_key IS NULL
-                AND operation IS NULL AND actor IS NULL AND tenant IS NULL
-                AND security_version IS NULL AND target IS NULL AND target_version IS NULL
-            END
-    )
+    trace            text
 );
 
 -- A work key is unique within its run, and no index is needed for that: the ref of
@@ -59,6 +39,45 @@ CREATE TABLE {s}intent (
 CREATE UNIQUE INDEX intent_predecessor ON {s}intent (predecessor) WHERE predecessor IS NOT NULL;
 -- What an erasure names.
 CREATE INDEX intent_subject ON {s}intent (subject) WHERE subject IS NOT NULL;
+
+-- What every row of the two tables must be is held by a trigger for each statement, not
+-- by a CHECK: PostgreSQL reads the text of a CHECK anew for every statement, and for
+-- these two that was 240 of the 290 microseconds that one enqueue cost the server. For
+-- batches both cost the same.
+CREATE FUNCTION {s}intent_fits() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF EXISTS (
+        SELECT FROM fresh
+        WHERE NOT (
+            profile IN (1, 2)
+            AND octet_length(kind) BETWEEN 1 AND 128
+            AND octet_length(payload_digest) = 32
+            AND link IN (0, 1, 2)
+            AND (link = 0) = (predecessor IS NULL)
+            AND (link = 1 OR delivery_key = ref)
+            AND CASE profile
+                WHEN 1 THEN octet_length(payload) <= 4096
+                    AND version IS NOT NULL AND fingerprint IS NOT NULL AND octet_length(fingerprint) = 32
+                    AND run_id IS NOT NULL AND work_key IS NOT NULL AND octet_length(work_key) BETWEEN 1 AND 128
+                    AND operation IS NOT NULL AND actor IS NOT NULL AND tenant IS NOT NULL
+                    AND security_version IS NOT NULL AND target IS NOT NULL AND target_version IS NOT NULL
+                    AND address IS NULL AND task IS NULL
+                ELSE address IS NOT NULL
+                    AND version IS NULL AND fingerprint IS NULL AND run_id IS NULL AND work_key IS NULL
+                    AND operation IS NULL AND actor IS NULL AND tenant IS NULL
+                    AND security_version IS NULL AND target IS NULL AND target_version IS NULL
+                END
+        )
+    ) THEN
+        RAISE EXCEPTION 'consign: a row of % breaks its rules', TG_TABLE_NAME
+            USING ERRCODE = 'check_violation', CONSTRAINT = 'intent_shape', TABLE = TG_TABLE_NAME;
+    END IF;
+    RETURN NULL;
+END
+$$;
+
+CREATE TRIGGER intent_shape AFTER INSERT ON {s}intent
+    REFERENCING NEW TABLE AS fresh FOR EACH STATEMENT EXECUTE FUNCTION {s}intent_fits();
 
 CREATE FUNCTION {s}refuse_change() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
@@ -121,32 +140,49 @@ CREATE TABLE {s}delivery (
     review_at    timestamptz,                         -- from when on a person is asked to look
     erased_at    timestamptz,
     code         text,
-    last_error   text,
-    CONSTRAINT delivery_state CHECK (
-        profile IN (1, 2) AND retry IN (0, 1, 2) AND status BETWEEN 0 AND 6
-        AND terminal IS NOT DISTINCT FROM CASE WHEN status >= 3 THEN status END
-        AND generation >= 0 AND revision >= 0 AND crashes >= 0 AND attempts >= 0
-        AND (max_attempts IS NULL OR attempts <= max_attempts)
-        AND (digest IS NULL OR octet_length(digest) = 32)
-        AND (profile = 2 OR retry = 2)
-        AND (retry = 0) = (lease_ms IS NULL) AND (retry = 0) = (timeout_ms IS NULL)
-        AND (owner IS NULL OR status > 0)
-        AND (lease_until IS NOT NULL) = (status IN (1, 2) AND owner IS NOT NULL)
-        AND (status <> 1 OR owner IS NOT NULL OR erased_at IS NOT NULL)
-        AND (due_at IS NOT NULL) = (erased_at IS NULL AND (status < 2 OR status = 2 AND retry = 2))
-        AND (erased_at IS NULL OR owner IS NULL AND review_at IS NULL AND last_error IS NULL AND gate_task IS NULL)
-        AND (NOT in_flight OR status = 2)
-        AND (status <> 2 OR in_flight OR retry = 1 OR erased_at IS NOT NULL)
-        AND NOT (uncertain AND status IN (3, 5))
-        AND CASE profile WHEN 1 THEN status <> 4 ELSE status NOT IN (5, 6) END
-        AND (code IS NULL OR code IN (
-            'RECORD_CHANGED', 'REQUEST_CHANGED', 'POST_EFFECT_CALLBACK_FAILED', 'AUTHORITY_REVOKED',
-            'DELIVERY_NOT_PERMITTED', 'TARGET_UNAVAILABLE', 'CANCELLED_BY_HANDLER', 'CANCELLED_BY_OPERATOR',
-            'REQUEST_INVALID', 'INPUT_UNREADABLE', 'EFFECT_NOT_CALLED', 'HANDLER_MISSING', 'HANDLER_CHANGED',
-            'CHANNEL_MISSING', 'OUTCOME_UNKNOWN', 'REJECTED', 'DEADLINE_EXPIRED', 'ATTEMPTS_EXHAUSTED', 'POISONED',
-            'INTERRUPTED'))
-    )
+    last_error   text
 ) WITH (fillfactor = 30);
+
+CREATE FUNCTION {s}delivery_fits() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF EXISTS (
+        SELECT FROM fresh
+        WHERE NOT (
+            profile IN (1, 2) AND retry IN (0, 1, 2) AND status BETWEEN 0 AND 6
+            AND terminal IS NOT DISTINCT FROM CASE WHEN status >= 3 THEN status END
+            AND generation >= 0 AND revision >= 0 AND crashes >= 0 AND attempts >= 0
+            AND (max_attempts IS NULL OR attempts <= max_attempts)
+            AND (digest IS NULL OR octet_length(digest) = 32)
+            AND (profile = 2 OR retry = 2)
+            AND (retry = 0) = (lease_ms IS NULL) AND (retry = 0) = (timeout_ms IS NULL)
+            AND (owner IS NULL OR status > 0)
+            AND (lease_until IS NOT NULL) = (status IN (1, 2) AND owner IS NOT NULL)
+            AND (status <> 1 OR owner IS NOT NULL OR erased_at IS NOT NULL)
+            AND (due_at IS NOT NULL) = (erased_at IS NULL AND (status < 2 OR status = 2 AND retry = 2))
+            AND (erased_at IS NULL OR owner IS NULL AND review_at IS NULL AND last_error IS NULL AND gate_task IS NULL)
+            AND (NOT in_flight OR status = 2)
+            AND (status <> 2 OR in_flight OR retry = 1 OR erased_at IS NOT NULL)
+            AND NOT (uncertain AND status IN (3, 5))
+            AND CASE profile WHEN 1 THEN status <> 4 ELSE status NOT IN (5, 6) END
+            AND (code IS NULL OR code IN (
+                'RECORD_CHANGED', 'REQUEST_CHANGED', 'POST_EFFECT_CALLBACK_FAILED', 'AUTHORITY_REVOKED',
+                'DELIVERY_NOT_PERMITTED', 'TARGET_UNAVAILABLE', 'CANCELLED_BY_HANDLER', 'CANCELLED_BY_OPERATOR',
+                'REQUEST_INVALID', 'INPUT_UNREADABLE', 'EFFECT_NOT_CALLED', 'HANDLER_MISSING', 'HANDLER_CHANGED',
+                'CHANNEL_MISSING', 'OUTCOME_UNKNOWN', 'REJECTED', 'DEADLINE_EXPIRED', 'ATTEMPTS_EXHAUSTED', 'POISONED',
+                'INTERRUPTED'))
+        )
+    ) THEN
+        RAISE EXCEPTION 'consign: a row of % breaks its rules', TG_TABLE_NAME
+            USING ERRCODE = 'check_violation', CONSTRAINT = 'delivery_state', TABLE = TG_TABLE_NAME;
+    END IF;
+    RETURN NULL;
+END
+$$;
+
+CREATE TRIGGER delivery_new_state AFTER INSERT ON {s}delivery
+    REFERENCING NEW TABLE AS fresh FOR EACH STATEMENT EXECUTE FUNCTION {s}delivery_fits();
+CREATE TRIGGER delivery_state AFTER UPDATE ON {s}delivery
+    REFERENCING NEW TABLE AS fresh FOR EACH STATEMENT EXECUTE FUNCTION {s}delivery_fits();
 
 -- The one due index. Neither claim nor start touches it.
 CREATE INDEX delivery_due ON {s}delivery (route, due_at, ref) WHERE due_at IS NOT NULL;

@@ -12,7 +12,7 @@ import (
 // errCheck is what every violated check wraps.
 var errCheck = errors.New("row violates a check of the schema")
 
-// rule is one line of a CHECK constraint.
+// rule is one line of a constraint.
 type rule struct {
 	name string
 	ok   bool
