@@ -67,7 +67,7 @@ func TestPairsOfCrashesLoseNothingAndRepeatOnlyWhatMayBe(t *testing.T) {
 		far := newReceiver(t)
 		seed := rand.Uint64()
 		dice := rand.New(rand.NewPCG(seed, 0))
-		least := effort.Of(30, 2500)
+		least := effort.Of(30, 5000)
 		var all []pair
 		hits, kills, met := 0, 0, map[string]int{}
 		for hits < least {
