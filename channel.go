@@ -33,6 +33,14 @@ type Channel struct {
 	// Default: none; the program enqueues for this channel and does not deliver.
 	Deliver func(ctx context.Context, m Message, a Attempt) error
 
+	// CheckProof checks a proof that a person got from the receiver itself, and returns
+	// what of p.Text the receiver has signed about this key and this digest: 1 to 2,048
+	// bytes of printable ASCII. The error says why nothing in it is that, without
+	// content. [Outbox.CheckProof] calls it, for people who hand proofs in; what is
+	// signed in an answer is Deliver's to check, and [Attempt.KeepProof] keeps it.
+	// Default: none; no proof can be handed in.
+	CheckProof func(ctx context.Context, p Proof) (string, error)
+
 	// Name is what messages call the channel: 1 to 128 bytes of printable ASCII.
 	Name string
 

@@ -73,7 +73,7 @@ func (d *Delivery) Effect(ctx context.Context, request any, send func(ctx contex
 			called = true
 			return send(ctx, Attempt{
 				Ref: d.Ref, Key: a.Key.String(), Request: b.request, Digest: b.digest, Number: a.Number, Generation: a.Generation,
-				Trace: b.task.Intent.Trace,
+				Trace: b.task.Intent.Trace, of: a,
 			})
 		})
 	if err == nil || called {

@@ -21,7 +21,17 @@ type Attempt struct {
 	Number     int      // of the attempt, from 1
 	Generation int64    // of the claim
 	Trace      string   // the trace context under which it was enqueued; empty: none
+
+	of dispatch.Attempt
 }
+
+// KeepProof keeps what the receiver has signed, with the record of this attempt: where
+// its outcome comes too late to be written down, a person accepts the proof as a
+// finding. proof is 1 to 1,024 bytes of printable ASCII; anything else is not kept.
+// Call it inside the effect, and only with what you have checked against Key and the
+// request: nobody checks it again. It changes nothing about what the effect's error
+// means. An attempt that was made by hand keeps none.
+func (a Attempt) KeepProof(proof string) { a.of.Prove(proof) }
 
 // Result is what became of a visit.
 type Result struct {
@@ -131,7 +141,7 @@ func (c *Channel) served() *dispatch.Served {
 		return t.Effect(ctx, i.Digest, func(ctx context.Context, a dispatch.Attempt) error {
 			return deliver(ctx, m, Attempt{
 				Ref: m.ID, Key: a.Key.String(), Request: request, Digest: i.Digest, Number: a.Number, Generation: a.Generation,
-				Trace: i.Trace,
+				Trace: i.Trace, of: a,
 			})
 		})
 	}

@@ -8,6 +8,10 @@
 #                     of docs/reliability.md at its full length (soaks, restarts,
 #                     stale owners, each seeded mistake), then fuzzing and every
 #                     benchmark once; an hour or two, with a summary in a file
+#   ./test.sh speed   no test: compares the speed of small drains with what
+#                     docs/performance/results.json has on record, in two minutes,
+#                     and tells what is better or worse than the noise allows. Only
+#                     "./test.sh speed -strict" fails where something is worse
 #
 # What the tests need and the machine lacks is installed where that is possible
 # without asking (apt-get as root or by sudo without a password); elsewhere the
@@ -24,9 +28,9 @@ exec </dev/null # nothing here may wait for an answer
 
 mode=${1:-short}
 case $mode in
-short | long) ;;
+short | long | speed) ;;
 *)
-	echo "usage: ./test.sh [long]" >&2
+	echo "usage: ./test.sh [long | speed [-strict]]" >&2
 	exit 2
 	;;
 esac
@@ -85,6 +89,10 @@ have_git() { [[ ! -e .git ]] || command -v git >/dev/null; }
 
 find_missing() { # sets missing to Debian's names of what is lacking
 	missing=()
+	if [[ $mode == speed ]]; then # needs the server alone
+		have_postgres || missing+=(postgresql)
+		return
+	fi
 	have_compiler || missing+=(gcc libc6-dev)
 	have_postgres || missing+=(postgresql)
 	have_pgbouncer || missing+=(pgbouncer)
@@ -140,6 +148,15 @@ if ((${#missing[@]})); then
 		  macOS:          xcode-select --install; brew install postgresql@17 pgbouncer python node sqlite; brew install --cask google-chrome
 	TXT
 	exit 1
+fi
+
+# --- the guard of speed ---
+
+if [[ $mode == speed ]]; then
+	shift
+	cd bench
+	GOWORK=off go run ./cmd/compare -guard ../docs/performance/results.json "$@"
+	exit
 fi
 
 # --- the checks ---

@@ -3,6 +3,7 @@ package bench
 import (
 	"context"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -14,6 +15,7 @@ const stalled = 30 * time.Second
 type countdown struct {
 	left atomic.Int64
 	done chan struct{}
+	once sync.Once
 }
 
 func newCountdown(n int) *countdown {
@@ -25,10 +27,13 @@ func newCountdown(n int) *countdown {
 // add notes completions. More than were expected are not its business: what is
 // stored is counted after every run.
 func (c *countdown) add(n int) {
-	if left := c.left.Add(-int64(n)); left <= 0 && left+int64(n) > 0 {
-		close(c.done)
+	if c.left.Add(-int64(n)) <= 0 {
+		c.cut()
 	}
 }
+
+// cut ends the wait, whatever is left.
+func (c *countdown) cut() { c.once.Do(func() { close(c.done) }) }
 
 // wait returns when all are complete.
 func (c *countdown) wait(ctx context.Context) error {

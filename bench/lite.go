@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"iter"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -37,11 +36,19 @@ func openLite(path string) (*sql.DB, error) {
 	return db, err
 }
 
-// lites are the subjects of P10, in turn.
-func lites(c Config) iter.Seq2[string, subject[*sql.DB]] {
-	return func(yield func(string, subject[*sql.DB]) bool) {
-		_ = yield(RiverLite, riverLite{c}) && yield(WorkLite, workLite{c})
+// lites runs P10 once.
+func (s *Suite) lites(ctx context.Context, add func(Sample)) error {
+	for _, sub := range []struct {
+		name string
+		subject[*sql.DB]
+	}{{RiverLite, riverLite{s.Config}}, {WorkLite, workLite{s.Config}}} {
+		sample, err := s.lite(ctx, sub.name, sub.subject)
+		if err != nil {
+			return fmt.Errorf("%s: %w", sub.name, err)
+		}
+		add(sample)
 	}
+	return nil
 }
 
 // lite has one subject enqueue into a fresh file and drain it.
@@ -81,11 +88,7 @@ func (s *Suite) lite(ctx context.Context, name string, sub subject[*sql.DB]) (ou
 		return out, err
 	}
 	out.Drain.Seconds, out.Stopped, out.PerSec = took.Seconds(), stopping.Seconds(), float64(n)/took.Seconds()
-	left, err := sub.left(ctx, db)
-	if err == nil && left != 0 {
-		err = fmt.Errorf("%d of %d are not completed", left, n)
-	}
-	return out, err
+	return out, complete(ctx, db, sub, n)
 }
 
 // spentHere is what fn costs where there is no server.
@@ -95,9 +98,13 @@ func spentHere(fn func() error) (Spent, error) {
 		syscall.Getrusage(syscall.RUSAGE_SELF, &usage)
 		return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 	}
-	began, before := time.Now(), cpu()
+	began, before, heap := time.Now(), cpu(), readHeap()
 	err := fn()
-	return Spent{Seconds: time.Since(began).Seconds(), Client: (cpu() - before).Seconds()}, err
+	after := readHeap()
+	return Spent{
+		Seconds: time.Since(began).Seconds(), Client: (cpu() - before).Seconds(),
+		Allocs: after.objects - heap.objects, AllocBytes: after.bytes - heap.bytes,
+	}, err
 }
 
 // workLite is the work of P1 in SQLite.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime/metrics"
 	"strconv"
 	"strings"
 	"syscall"
@@ -20,6 +21,8 @@ type Spent struct {
 	Server      float64 `json:"server_cpu_seconds"` // 0 where the system does not tell
 	WAL         int64   `json:"wal_bytes"`
 	Checkpoints int64   `json:"checkpoints"` // after one, the first change of each page costs a whole page of WAL
+	Allocs      uint64  `json:"allocs"`      // of memory in this process
+	AllocBytes  uint64  `json:"alloc_bytes"`
 }
 
 // meter reads what is spent, on a connection of its own. Processor time says more
@@ -35,6 +38,16 @@ type reading struct {
 	client, server time.Duration
 	wal            int64
 	checkpoints    int64
+	heap           heap
+}
+
+// heap is what this process has allocated so far.
+type heap struct{ objects, bytes uint64 }
+
+func readHeap() heap {
+	s := []metrics.Sample{{Name: "/gc/heap/allocs:objects"}, {Name: "/gc/heap/allocs:bytes"}}
+	metrics.Read(s)
+	return heap{s[0].Value.Uint64(), s[1].Value.Uint64()}
 }
 
 func newMeter(ctx context.Context, url string) (*meter, error) {
@@ -65,7 +78,7 @@ func (m *meter) read(ctx context.Context) (reading, error) {
 	if err == nil {
 		err = syscall.Getrusage(syscall.RUSAGE_SELF, &usage)
 	}
-	r.at = time.Now()
+	r.at, r.heap = time.Now(), readHeap()
 	r.client = time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 	r.server = serverTime(m.postmaster)
 	return r, err
@@ -84,6 +97,7 @@ func (r reading) since(before reading) Spent {
 	return Spent{
 		Seconds: r.at.Sub(before.at).Seconds(), Client: (r.client - before.client).Seconds(),
 		Server: (r.server - before.server).Seconds(), WAL: r.wal - before.wal, Checkpoints: r.checkpoints - before.checkpoints,
+		Allocs: r.heap.objects - before.heap.objects, AllocBytes: r.heap.bytes - before.heap.bytes,
 	}
 }
 

@@ -22,8 +22,10 @@ type Results struct {
 	Machine  Machine  `json:"machine"`
 	Config   Config   `json:"config"`
 	Measures []string `json:"measures"`
-	Lines    []Line   `json:"lines"`
+	Lines    []Line   `json:"lines,omitempty"`
 	Samples  []Sample `json:"samples"`
+
+	Profiles []Profile `json:"profiles,omitempty"`
 }
 
 // Machine is where it ran.
@@ -99,7 +101,7 @@ func syncTime(dir string) (ms float64, err error) {
 		}
 		took = append(took, float64(time.Since(began).Microseconds())/1000)
 	}
-	return median(took), nil
+	return Median(took), nil
 }
 
 // PrintConfiguration writes where and with what the comparison runs.
@@ -117,8 +119,10 @@ func (r *Results) PrintConfiguration(w io.Writer) {
 	}
 	fmt.Fprintf(w, "%s; %d rounds; n %d; both: %d workers, pool of %d, %d inserters, %d rows a batch\n",
 		strings.Join(r.Measures, " "), c.Runs, c.N, c.Workers, c.Pool, c.Inserters, c.InsertBatch)
-	fmt.Fprintf(w, "consign: payload %d B, batch %d, lanes %d; river: InsertManyFast, fetch cooldown 2ms, fetch poll 20ms\nsqlite: WAL, synchronous FULL, one connection, %d rows a batch, n %d\n\n",
+	fmt.Fprintf(w, "consign: payload %d B, batch %d, lanes %d; river: InsertManyFast, fetch cooldown 2ms, fetch poll 20ms\nsqlite: WAL, synchronous FULL, one connection, %d rows a batch, n %d\n",
 		c.Payload, c.Batch, c.Lanes, liteBatch, c.SQLite)
+	fmt.Fprintf(w, "P7: %d commits at %d/s; P8, P14: %d old deliveries; P9: a snapshot of %d s, %d deliveries/s meanwhile; P13: %d senders, bodies of %d B\n\n",
+		c.Paced, c.Rate, c.Old, c.SnapshotAge, c.Churn, senders, postSize)
 }
 
 // Print writes one line about a sample, with what each item cost.
@@ -126,18 +130,32 @@ func (s *Sample) Print(w io.Writer) {
 	each := func(seconds float64) float64 { return seconds * 1e6 / float64(s.N) }
 	fmt.Fprintf(w, "%d %-32s", s.Round, s.Subject)
 	switch {
+	case s.Curve != "":
+		done := func(seconds float64) float64 { return seconds * 1e6 / float64(s.Items) }
+		fmt.Fprintf(w, " at %-9g in %7.0f/s  out %7.0f/s, %d of %d in %.1f s (client %4.1f us, server %4.1f us, WAL %4d B) removed %d\n", s.Point,
+			float64(s.N)/s.Enqueue.Seconds, s.PerSec, s.Items, s.N, s.Drain.Seconds, done(s.Drain.Client), done(s.Drain.Server), s.Drain.WAL/s.Items, s.Removed)
 	case s.Median > 0:
 		fmt.Fprintf(w, " %8.0f/s, median %.3f ms; each: client %.1f us, server %.1f us, WAL %d B\n", s.PerSec, s.Median,
 			each(s.Enqueue.Client), each(s.Enqueue.Server), s.Enqueue.WAL/int64(s.N))
+	case s.First > 0:
+		fmt.Fprintf(w, " first %.2f ms, then %s\n", s.First, s.Latency)
+	case s.Latency != nil && s.Drain == Spent{}:
+		fmt.Fprintf(w, " %8.0f/s, commit to start: %s\n", s.PerSec, s.Latency)
 	case s.MaxRSS > 0:
 		fmt.Fprintf(w, " %8.0f/s, resident %.1f MiB, of which %.1f MiB program text\n", s.PerSec, float64(s.MaxRSS)/1024,
 			float64(s.Text)/1024)
+	case s.Enqueue == Spent{}:
+		fmt.Fprintf(w, " %8.0f/s; each: client %.1f us, %.1f allocations\n", s.PerSec, each(s.Drain.Client), allocated(s))
 	case s.Enqueue.WAL == 0:
 		fmt.Fprintf(w, " in %7.0f/s (%4.1f us)  out %7.0f/s (%4.1f us)\n",
 			float64(s.N)/s.Enqueue.Seconds, each(s.Enqueue.Client), s.PerSec, each(s.Drain.Client))
 	default:
-		fmt.Fprintf(w, " in %7.0f/s (client %4.1f us, server %4.1f us, WAL %4d B)  out %7.0f/s (client %4.1f us, server %4.1f us, WAL %4d B)\n",
+		fmt.Fprintf(w, " in %7.0f/s (client %4.1f us, server %4.1f us, WAL %4d B)  out %7.0f/s (client %4.1f us, server %4.1f us, WAL %4d B)",
 			float64(s.N)/s.Enqueue.Seconds, each(s.Enqueue.Client), each(s.Enqueue.Server), s.Enqueue.WAL/int64(s.N),
 			s.PerSec, each(s.Drain.Client), each(s.Drain.Server), s.Drain.WAL/int64(s.N))
+		if s.Latency != nil {
+			fmt.Fprintf(w, "; unrelated query: %s", s.Latency)
+		}
+		fmt.Fprintln(w)
 	}
 }

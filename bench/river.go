@@ -27,11 +27,15 @@ func (riverJob) Kind() string { return "benchmark" }
 // riverWorker does nothing, and notes when the first job was worked.
 type riverWorker struct {
 	river.WorkerDefaults[riverJob]
-	first atomic.Pointer[time.Time]
+	first   atomic.Pointer[time.Time]
+	started func(n int, at time.Time) // of P7; may be nil
 }
 
 // Work does nothing.
-func (w *riverWorker) Work(context.Context, *river.Job[riverJob]) error {
+func (w *riverWorker) Work(_ context.Context, job *river.Job[riverJob]) error {
+	if w.started != nil {
+		w.started(job.Args.Num, time.Now())
+	}
 	if w.first.Load() == nil {
 		now := time.Now()
 		w.first.CompareAndSwap(nil, &now)

@@ -1,10 +1,10 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
@@ -26,6 +26,19 @@ const (
 	WorkLite    = "consign work, sqlite"
 	RiverLite   = "river, sqlite"
 
+	LatencyWoken    = "consign latency, same process"
+	LatencyNotified = "consign latency, other process"
+	LatencyPolled   = "consign latency, polling"
+	WorkAged        = "consign work, on old rows"
+	WorkProbed      = "consign work, beside queries"
+	WorkSnapshot    = "consign work, old snapshot"
+	Workers         = "consign work" // and of how many processes
+	BarePost        = "bare post"    // and over what connections
+	Post            = "consign post"
+	Hooks           = "consign webhook"
+	Console         = "console" // and which page
+	RiverLatency    = "river latency, other process"
+
 	manyClients = " (many clients)"
 )
 
@@ -42,73 +55,75 @@ func drains(c Config) map[string]subject[*pgxpool.Pool] {
 }
 
 // Measures are what can be asked for, in the order in which they run.
-var Measures = []string{"P1", "P2", "P3", "P4", "P5", "P6", "P10", "P11"}
+var Measures = []string{"P1", "P2", "P3", "P4", "P5", "P6", "P7", "P8", "P9", "P10", "P11", "P12", "P13", "P14"}
 
 // subjects are whom a measure needs, in turn.
 var subjects = map[string][]string{
-	"P1": {River, Work},
-	"P2": {River, Messages, MessagesOn},
-	"P3": {Work, WorkLarge},
-	"P4": {Work, Floor},
-	"P5": {River, Work, Messages},
+	"P1":  {River, Work},
+	"P2":  {River, Messages, MessagesOn},
+	"P3":  {Work, WorkLarge},
+	"P4":  {Work, Floor},
+	"P5":  {River, Work, Messages},
+	"P8":  {Work},
+	Speed: {River, Work, Floor, Messages},
+}
+
+// stage takes one measure, or one round of it.
+type stage struct {
+	measure string
+	take    func(ctx context.Context, add func(Sample)) error
+}
+
+// inRounds are the measures that are more than drains in this process.
+func (s *Suite) inRounds() []stage {
+	return []stage{
+		{"P6", s.enqueueing}, {"P7", s.latencies}, {"P8", s.onAged}, {"P10", s.lites}, {"P12", s.processes}, {"P13", s.posts},
+	}
+}
+
+// once are the measures whose figures are no ratios, or whose rounds must be
+// together.
+func (s *Suite) once() []stage {
+	return []stage{{"P9", s.snapshot}, {"P11", s.memories}, {"P14", s.pages}}
 }
 
 // Run runs every round of the measures, and calls done with each sample.
 func (s *Suite) Run(ctx context.Context, measures []string, done func(Sample)) error {
 	var names []string
 	for _, m := range measures {
-		if !slices.Contains(Measures, m) {
-			return fmt.Errorf("no measure %q; there are %s", m, strings.Join(Measures, ", "))
-		}
 		for _, name := range subjects[m] {
 			if !slices.Contains(names, name) {
 				names = append(names, name)
 			}
 		}
 	}
-	for round := range s.Config.Runs {
-		add := func(sample Sample) {
-			sample.Round = round + 1
-			done(sample)
+	take := func(stages []stage, round int) error {
+		for _, st := range stages {
+			if !slices.Contains(measures, st.measure) {
+				continue
+			}
+			err := st.take(ctx, func(sample Sample) {
+				sample.Round = cmp.Or(sample.Round, round)
+				done(sample)
+			})
+			if err != nil {
+				return fmt.Errorf("%s: %w", st.measure, err)
+			}
 		}
+		return nil
+	}
+	for round := range s.Config.Runs {
 		for _, name := range names {
 			sample, err := s.run(ctx, name, drains(s.Config)[name], s.Config.N)
 			if err != nil {
 				return err
 			}
-			add(sample)
+			sample.Round = round + 1
+			done(sample)
 		}
-		if err := s.rest(ctx, measures, add); err != nil {
+		if err := take(s.inRounds(), round+1); err != nil {
 			return err
 		}
 	}
-	return nil
-}
-
-// rest runs what is no drain in this process.
-func (s *Suite) rest(ctx context.Context, measures []string, add func(Sample)) error {
-	if slices.Contains(measures, "P6") {
-		if err := s.enqueueing(ctx, add); err != nil {
-			return fmt.Errorf("P6: %w", err)
-		}
-	}
-	if slices.Contains(measures, "P10") {
-		for name, sub := range lites(s.Config) {
-			sample, err := s.lite(ctx, name, sub)
-			if err != nil {
-				return fmt.Errorf("P10: %s: %w", name, err)
-			}
-			add(sample)
-		}
-	}
-	if slices.Contains(measures, "P11") {
-		for _, m := range [][2]string{{WorkMemory, Work}, {RiverMemory, River}} {
-			sample, err := s.memory(ctx, m[0], m[1])
-			if err != nil {
-				return fmt.Errorf("P11: %s: %w", m[1], err)
-			}
-			add(sample)
-		}
-	}
-	return nil
+	return take(s.once(), 1)
 }

@@ -23,7 +23,20 @@ type Config struct {
 	Calls       int `json:"calls"`        // transactions in one block of P6. Default: 2,000
 	Memory      int `json:"memory"`       // intents in the drain of P11. Default: 1,000,000
 	SQLite      int `json:"sqlite"`       // intents and jobs in the drain of P10. Default: 100,000
+	Rate        int `json:"rate"`         // transactions a second of P7. Default: 500
+	Paced       int `json:"paced"`        // transactions in one run of P7, without the first second. Default: 3,000
+	SnapshotAge int `json:"snapshot_age"` // seconds for which the snapshot of P9 is held before the drains. Default: 180
+	Churn       int `json:"churn"`        // intents a second that are enqueued and delivered meanwhile. Default: 1,000
+	Old         int `json:"old"`          // deliveries that ended before P8 and P14. Default: 5,000,000
+	Posts       int `json:"posts"`        // posts of P13 over reused connections. Default: 20,000
+	Fresh       int `json:"fresh"`        // posts of P13 over fresh connections. Default: 5,000
+	Visits      int `json:"visits"`       // of each page of P14, after the first. Default: 40
 	Runs        int `json:"runs"`         // rounds. Default: 5
+
+	Backlog      int `json:"backlog"`       // the largest backlog of its growth curve. Default: 10,000,000
+	Growth       int `json:"growth"`        // messages at each point of the other growth curves. Default: 100,000
+	Guarded      int `json:"guarded"`       // intents and jobs in a drain of the guard. Default: 30,000
+	PointSeconds int `json:"point_seconds"` // for the drain at such a point, which may then be partial. Default: 20
 }
 
 // Filled returns c with its defaults.
@@ -34,7 +47,9 @@ func (c Config) Filled() Config {
 	}{
 		{&c.N, 200_000}, {&c.Payload, 100}, {&c.Large, 1500}, {&c.Workers, 2000}, {&c.Pool, 8}, {&c.Batch, 1000},
 		{&c.Lanes, 2}, {&c.Inserters, 2}, {&c.InsertBatch, 5000}, {&c.Calls, 2000}, {&c.Memory, 1_000_000},
-		{&c.SQLite, 100_000}, {&c.Runs, 5},
+		{&c.SQLite, 100_000}, {&c.Rate, 500}, {&c.Paced, 3000}, {&c.SnapshotAge, 180},
+		{&c.Churn, 1000}, {&c.Old, 5_000_000}, {&c.Posts, 20_000}, {&c.Fresh, 5000}, {&c.Visits, 40}, {&c.Runs, 5},
+		{&c.Backlog, 10_000_000}, {&c.Growth, 100_000}, {&c.PointSeconds, 20}, {&c.Guarded, 30_000},
 	} {
 		if *f.field == 0 {
 			*f.field = f.value
@@ -50,11 +65,19 @@ type Sample struct {
 	N       int     `json:"n"`
 	Enqueue Spent   `json:"enqueue,omitzero"`
 	Drain   Spent   `json:"drain,omitzero"`
-	PerSec  float64 `json:"per_second"`             // drained, or transactions of P6
+	PerSec  float64 `json:"per_second"`             // drained, or transactions of P6 and P7
 	Median  float64 `json:"median_ms,omitempty"`    // of one transaction of P6
 	MaxRSS  int64   `json:"max_rss_kib,omitempty"`  // of the draining process of P11
 	Text    int64   `json:"text_kib,omitempty"`     // of which program text
 	Stopped float64 `json:"stop_seconds,omitempty"` // from the last completion to the end of the engine
+	Curve   string  `json:"curve,omitempty"`        // the growth curve that it is a point of
+	Point   float64 `json:"point,omitempty"`        // where on the curve
+	Items   int64   `json:"items,omitempty"`        // done in the drain of a curve: messages or attempts
+	Partial bool    `json:"partial,omitempty"`      // its time was over before the drain was complete
+	Removed int64   `json:"removed,omitempty"`      // meanwhile, by retention
+	First   float64 `json:"first_ms,omitempty"`     // a page of P14, asked for the first time
+
+	Latency *Distribution `json:"latency,omitempty"` // from the commit to the start of the effect (P7), of an unrelated query (P9), of a page (P14)
 }
 
 // subject is something that drains a backlog in a database. Each method leaves
@@ -81,6 +104,7 @@ type Suite struct {
 	Log    io.Writer // progress
 	Trace  string    // a directory for profiles of what is measured; empty: none
 	meter  *meter
+	aged   *Suite // of P8 and P14; nil until it is needed
 }
 
 // Open connects the suite's meter. Close it after use.
@@ -91,7 +115,12 @@ func (s *Suite) Open(ctx context.Context) (err error) {
 }
 
 // Close closes the meter.
-func (s *Suite) Close() { s.meter.close() }
+func (s *Suite) Close() {
+	if s.aged != nil {
+		s.aged.Close()
+	}
+	s.meter.close()
+}
 
 // pool opens connections for one run of one subject: all of them at once, so that
 // no run pays for connecting.
@@ -151,16 +180,21 @@ func (s *Suite) run(ctx context.Context, name string, sub subject[*pgxpool.Pool]
 		if err := stop(); err != nil {
 			return err
 		}
-		left, err := sub.left(ctx, pool)
-		if err == nil && left != 0 {
-			err = fmt.Errorf("%d of %d are not completed", left, n)
-		}
-		return err
+		return complete(ctx, pool, sub, n)
 	})
 	if err != nil {
 		return out, fmt.Errorf("%s: drain: %w", name, err)
 	}
 	return out, nil
+}
+
+// complete finds a run that has lost something to be none.
+func complete[DB any](ctx context.Context, db DB, sub subject[DB], n int) error {
+	left, err := sub.left(ctx, db)
+	if err == nil && left != 0 {
+		err = fmt.Errorf("%d of %d are not completed", left, n)
+	}
+	return err
 }
 
 // fill empties the tables and enqueues n. What follows begins with fresh
@@ -196,6 +230,13 @@ func (s *Suite) fill(ctx context.Context, pool *pgxpool.Pool, name string, sub s
 	return after.since(before), err
 }
 
+// inPools is inPool with two of them.
+func (s *Suite) inPools(ctx context.Context, fn func(a, b *pgxpool.Pool) error) error {
+	return s.inPool(ctx, func(a *pgxpool.Pool) error {
+		return s.inPool(ctx, func(b *pgxpool.Pool) error { return fn(a, b) })
+	})
+}
+
 func (s *Suite) inPool(ctx context.Context, fn func(pool *pgxpool.Pool) error) error {
 	pool, err := s.pool(ctx, s.Config.Pool)
 	if err != nil {
@@ -207,14 +248,21 @@ func (s *Suite) inPool(ctx context.Context, fn func(pool *pgxpool.Pool) error) e
 
 // enqueueAll shares the batches among the inserters.
 func enqueueAll[DB any](ctx context.Context, db DB, sub subject[DB], n, inserters, batch int) error {
+	return inParts(ctx, n, inserters, batch, func(ctx context.Context, first, n int) error {
+		return sub.enqueue(ctx, db, first, n)
+	})
+}
+
+// inParts has write called for each part of n, by so many at once.
+func inParts(ctx context.Context, n, writers, part int, write func(ctx context.Context, first, n int) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	firsts := make(chan int)
-	errs := make(chan error, inserters)
-	for range inserters {
+	errs := make(chan error, writers)
+	for range writers {
 		go func() {
 			for first := range firsts {
-				if err := sub.enqueue(ctx, db, first, min(batch, n-first)); err != nil {
+				if err := write(ctx, first, min(part, n-first)); err != nil {
 					cancel()
 					errs <- err
 					return
@@ -223,7 +271,7 @@ func enqueueAll[DB any](ctx context.Context, db DB, sub subject[DB], n, inserter
 			errs <- nil
 		}()
 	}
-	for first := 0; first < n; first += batch {
+	for first := 0; first < n; first += part {
 		select {
 		case firsts <- first:
 		case <-ctx.Done():
@@ -231,7 +279,7 @@ func enqueueAll[DB any](ctx context.Context, db DB, sub subject[DB], n, inserter
 	}
 	close(firsts)
 	var failed error
-	for range inserters {
+	for range writers {
 		if err := <-errs; failed == nil {
 			failed = err
 		}

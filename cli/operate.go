@@ -38,15 +38,20 @@ func (t *Tree) desk(cmd *cobra.Command) (*operator.Operator, error) {
 
 func (t *Tree) resolve() *cobra.Command {
 	var f operator.Finding
-	var outcome, supersedes string
+	var outcome, supersedes, proof string
 	accept := false
 	cmd := &cobra.Command{
 		Use:   "resolve REF",
 		Short: "Record what you found out about an intent in review",
 		Long: `Record a finding about an intent in review: delivered, not-delivered or abandoned, with the
 evidence for it. Ask the far side about the delivery key first. The status stays as it is; a
-wrong finding is corrected by another that --supersedes it. --accept-evidence records what
-evidence says that came late.`,
+wrong finding is corrected by another that --supersedes it.
+
+--accept-evidence records what the history says beside the record: a success that came late,
+or a proof that came with an answer. --proof records what a receiver signed and somebody got
+from it: the value of the header Consign-Proof, which is checked against the delivery key and
+the bound request by the keys of the channel (proof_env or proof_file in the configuration).
+A proof that does not hold is refused (3) and changes nothing.`,
 		Example: `  consign resolve 0198c5f0-1f7e-7cc3-98c4-dc0c0c07398f --outcome not-delivered --evidence 'no such key in their log' --by ann`,
 		Args:    cobra.ExactArgs(1),
 	}
@@ -61,15 +66,26 @@ evidence says that came late.`,
 				return usage("--supersedes is no UUID")
 			}
 		}
-		o, err := t.desk(cmd)
+		handed := cmd.Flags().Changed("proof")
+		if handed && (accept || outcome != "" || f.Evidence != "") {
+			return usage("--proof says itself what was found: leave out --outcome, --evidence and --accept-evidence")
+		}
+		p, err := t.open(cmd, Need{Deliver: handed}) // the keys of proofs are among what sending needs
+		if err != nil {
+			return err
+		}
+		o, err := p.Operator()
 		if err != nil {
 			return err
 		}
 		f.Outcome = operator.Outcome(outcome)
 		var r operator.Resolution
-		if accept {
+		switch {
+		case handed:
+			r, err = o.AcceptProof(cmd.Context(), *by, ref, operator.Signed{Proof: proof, Supersedes: f.Supersedes}, p)
+		case accept:
 			r, err = o.AcceptEvidence(cmd.Context(), *by, ref)
-		} else {
+		default:
 			r, err = o.Resolve(cmd.Context(), *by, ref, f)
 		}
 		if err != nil {
@@ -83,7 +99,8 @@ evidence says that came late.`,
 	fl.StringVar(&f.Evidence, "evidence", "", "how you know; erased with the intent")
 	fl.StringVar(&supersedes, "supersedes", "", "`ID` of the finding that this one corrects")
 	suggest(cmd, "outcome", "delivered", "not-delivered", "abandoned")
-	fl.BoolVar(&accept, "accept-evidence", false, "record what evidence says that came late")
+	fl.BoolVar(&accept, "accept-evidence", false, "record what the history says beside the record")
+	fl.StringVar(&proof, "proof", "", "what the receiver signed; it is checked")
 	return cmd
 }
 

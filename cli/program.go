@@ -36,6 +36,7 @@ type outbox interface {
 	Scan(ctx context.Context, q consign.Queue, limit int) (int, error)
 	Wake(ctx context.Context) error
 	Now(ctx context.Context) (time.Time, error)
+	operator.Checker
 }
 
 // Of returns the program around an outbox.
@@ -51,6 +52,11 @@ func (p *Program) Operator() (*operator.Operator, error) { return p.desk() }
 
 // Serve delivers until ctx ends.
 func (p *Program) Serve(ctx context.Context) error { return p.outbox.Serve(ctx) }
+
+// CheckProof checks what a receiver has signed, with the channels of the program.
+func (p *Program) CheckProof(ctx context.Context, channel string, proof consign.Proof) (string, error) {
+	return p.outbox.CheckProof(ctx, channel, proof)
+}
 
 // Now reads the database's clock.
 func (p *Program) Now(ctx context.Context) (time.Time, error) { return p.outbox.Now(ctx) }

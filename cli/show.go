@@ -41,6 +41,7 @@ type attemptJSON struct {
 	Error      string `json:"error"`
 	HTTPStatus int    `json:"http_status"`
 	Late       bool   `json:"late"`
+	Proof      string `json:"proof"` // what the receiver signed
 }
 
 // resolutionLine is a finding.
@@ -115,7 +116,7 @@ func whole(e *operator.Entry) *intentJSON {
 	for _, a := range e.Evidence {
 		v.History = append(v.History, attemptJSON{
 			Ref: a.Ref.String(), Generation: a.Generation, Number: a.Number, StartedAt: moment{a.StartedAt}, EndedAt: moment{a.At},
-			Outcome: a.Outcome, Code: string(a.Code), Error: a.Error, HTTPStatus: a.HTTPStatus, Late: a.Late,
+			Outcome: a.Outcome, Code: string(a.Code), Error: a.Error, HTTPStatus: a.HTTPStatus, Late: a.Late, Proof: a.Proof,
 		})
 	}
 	slices.SortStableFunc(v.History, func(a, b attemptJSON) int { return a.EndedAt.Compare(b.EndedAt.Time) })
@@ -156,6 +157,9 @@ func (v *intentJSON) text() string {
 	line("last error", orDash(v.LastError))
 	for _, a := range v.History {
 		line("attempt", columns(a.EndedAt.String(), fmt.Sprintf("%d/%d", a.Generation, a.Number), a.Outcome, orDash(a.Code), a.Error))
+		if a.Proof != "" {
+			line("proof", columns(a.EndedAt.String(), fmt.Sprintf("%d/%d", a.Generation, a.Number), a.Proof))
+		}
 	}
 	for _, r := range v.Resolutions {
 		line("finding", columns(r.At.String(), r.Outcome, r.Source, r.By, r.Evidence))
@@ -167,10 +171,16 @@ func (v *intentJSON) text() string {
 	}
 	for _, c := range v.Choices {
 		if c.Refused == "" {
-			line("possible", columns(c.Action, c.Warning))
+			line("possible", columns(commands[c.Action], c.Warning))
 		}
 	}
 	return strings.TrimSuffix(b.String(), "\n")
+}
+
+// commands are how what is possible is asked for.
+var commands = map[string]string{
+	string(operator.ActResolve): "resolve", string(operator.ActProve): "resolve --proof", string(operator.ActRedeliver): "redeliver",
+	string(operator.ActReissue): "reissue", string(operator.ActCancel): "cancel",
 }
 
 func orDash(s string) string {

@@ -41,6 +41,25 @@ func (c *Console) accept(ctx context.Context, v *visit) (reply, error) {
 	return after(v, ref, "accept"), nil
 }
 
+// prove takes a proof that somebody got from the receiver.
+func (c *Console) prove(ctx context.Context, v *visit) (reply, error) {
+	ref, err := refOf(v)
+	if err != nil {
+		return reply{}, err
+	}
+	form := v.r.PostForm
+	s := operator.Signed{Proof: form.Get("proof")}
+	if id := form.Get("supersedes"); id != "" {
+		if s.Supersedes, err = consign.ParseID(id); err != nil {
+			return reply{}, err
+		}
+	}
+	if _, err := c.operator.AcceptProof(ctx, v.by(), ref, s, c.o.Proofs); err != nil {
+		return c.told(ctx, v, ref, err)
+	}
+	return after(v, ref, "prove"), nil
+}
+
 // after is where to go on after a finding: back into the queue where one came from
 // there, unless the intent itself is asked for.
 func after(v *visit, ref consign.Ref, what string) reply {

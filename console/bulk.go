@@ -114,7 +114,7 @@ func (c *Console) previewed(ctx context.Context, act operator.Action, refs []con
 		p := operator.Previewed{Ref: ref, Revision: e.Revision}
 		switch {
 		case e.Answer == "":
-			p.Refused = "nothing that came late answers the question"
+			p.Refused = "nothing in the log answers the question"
 		case e.Current != nil:
 			p.Refused = "there is a finding already"
 		}

@@ -6,7 +6,9 @@ import (
 	"html/template"
 	"net/http"
 	"path"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/consign-go/consign"
@@ -23,6 +25,7 @@ type Console struct {
 	mux       *http.ServeMux
 	foreign   *http.CrossOriginProtection
 	key       []byte
+	users     atomic.Pointer[[]User]
 	sessions  sessions
 	links     links
 	names     limiter // failed sign-ins by name
@@ -58,6 +61,7 @@ func New[TX any](store consign.Store[TX], o *Options) (*Console, error) {
 	if c.approvals, err = approval.New(store); err != nil {
 		return nil, err
 	}
+	c.users.Store(new(slices.Clone(c.o.Users)))
 	c.key = c.o.Key
 	c.sessions = sessions{idle: c.o.Idle, absolute: c.o.Absolute, now: c.o.now, open: map[[32]byte]*session{}}
 	c.links = links{now: c.o.now, open: map[[32]byte]link{}}
@@ -118,6 +122,7 @@ func (c *Console) routes() {
 		{"GET /intents/{ref}", Look, c.intent},
 		{"POST /intents/{ref}/resolve", Resolve, c.resolve},
 		{"POST /intents/{ref}/accept", Resolve, c.accept},
+		{"POST /intents/{ref}/prove", Resolve, c.prove},
 		{"POST /intents/{ref}/redeliver", Resend, c.redeliver},
 		{"POST /intents/{ref}/reissue", Resend, c.reissue},
 		{"POST /intents/{ref}/cancel", Cancel, c.cancel},

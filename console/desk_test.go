@@ -178,7 +178,7 @@ func (d *desk) somebody() *person {
 func (d *desk) person(name string) *person {
 	d.Helper()
 	p := d.somebody()
-	for _, u := range d.console.o.Users {
+	for _, u := range *d.console.users.Load() {
 		if u.Name == name {
 			p.client.Jar.SetCookies(mustParse(d.base+"/"), []*http.Cookie{{
 				Name: sessionCookie, Value: d.console.sessions.begin(u.Identity), Path: "/ops/consign/",

@@ -2,6 +2,7 @@ package console
 
 import (
 	"context"
+	"errors"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -366,7 +367,7 @@ func TestEachRoleMayWhatItMay(t *testing.T) {
 	page := "/intents/" + ref.String()
 	people := map[Role]*person{Viewer: d.person("vera"), Operator: d.person("otto"), Admin: d.person("anna")}
 	for action, least := range map[string]Role{
-		page + "/resolve": Operator, page + "/accept": Operator, page + "/redeliver": Operator, page + "/reissue": Operator,
+		page + "/resolve": Operator, page + "/accept": Operator, page + "/prove": Operator, page + "/redeliver": Operator, page + "/reissue": Operator,
 		page + "/cancel": Operator, page + "/content": Admin, "/bulk/preview": Admin, "/bulk/confirm": Admin,
 		"/kinds/pause": Operator, "/kinds/resume": Operator,
 		"/approvals/" + ref.String() + "/confirm": Operator, "/approvals/" + ref.String() + "/dismiss": Operator,
@@ -436,6 +437,7 @@ func TestStoredTextIsNeverMarkup(t *testing.T) {
 	d.want(a, 200, "&lt;script&gt;alert")
 	check("content", a)
 	check("a form that was refused", anna.act(page, page+"/resolve", url.Values{"outcome": {attack}, "evidence": {attack}, "why": {attack}}))
+	check("a proof that was refused", anna.act(page, page+"/prove", url.Values{"proof": {attack}, "why": {attack}}))
 	check("input", anna.act("/", "/approvals/"+id.String()+"/input", url.Values{}))
 	check("sign-in", d.somebody().signIn(attack, attack))
 	check("next", d.somebody().get("/sign-in?next="+query("/"+attack)))
@@ -529,4 +531,30 @@ func TestPasswordsAreHashed(t *testing.T) {
 			t.Errorf("%q is read", bad)
 		}
 	}
+}
+
+// TestUsersAreReplaced: who has changed or is gone is out at once, who stays stays in.
+func TestUsersAreReplaced(t *testing.T) {
+	d := open(t, Options{})
+	otto, vera, olga := d.person("otto"), d.person("vera"), d.person("olga")
+	for _, p := range []*person{otto, vera, olga} {
+		d.want(p.get("/review"), 200, "Nothing waits")
+	}
+	stay := []User{{Identity{Name: "otto", Role: Operator}, hash()}}
+	if err := d.console.SetUsers(append(stay, User{Identity{Name: "vera", Role: "queen"}, "x"})); !errors.Is(err, consign.ErrInvalid) {
+		t.Errorf("a faulty user: %v", err)
+	}
+	d.want(vera.get("/review"), 200, "Nothing waits")
+	if err := d.console.SetUsers(append(stay, User{Identity{Name: "vera", Role: Admin}, hash()})); err != nil {
+		t.Fatal(err)
+	}
+	d.want(otto.get("/review"), 200, "Nothing waits")
+	for _, p := range []*person{vera, olga} {
+		if a := p.get("/review"); !strings.HasPrefix(a.path, "/sign-in") {
+			t.Errorf("still in: %s", a.path)
+		}
+	}
+	d.want(d.somebody().signIn("olga", password), 401)
+	d.want(d.somebody().signIn("vera", password), 200, "vera")
+	d.want(d.person("vera").get("/kinds"), 200)
 }

@@ -33,7 +33,7 @@ type Permission string
 // says otherwise.
 const (
 	Look    Permission = "look"    // Viewer: every page, without what intents say
-	Resolve Permission = "resolve" // Operator: record findings, accept late evidence
+	Resolve Permission = "resolve" // Operator: record findings, accept late evidence and proofs, hand in proofs
 	Resend  Permission = "resend"  // Operator: redeliver and reissue
 	Cancel  Permission = "cancel"  // Operator
 	Pause   Permission = "pause"   // Operator: pause and resume kinds and channels

@@ -24,7 +24,7 @@ type intentData struct {
 }
 
 // typed is what was written into a form that was not accepted.
-type typed struct{ Outcome, Evidence, Why string }
+type typed struct{ Outcome, Evidence, Proof, Why string }
 
 // event is something that happened to an intent.
 type event struct {
@@ -32,6 +32,7 @@ type event struct {
 	What  standing
 	More  string
 	Error string
+	Proof string
 	By    string
 	Ref   consign.Ref // of another intent of the chain; zero: of this one
 	Late  bool
@@ -49,19 +50,23 @@ type action struct {
 
 var actionTexts = map[operator.Action][2]string{
 	operator.ActResolve:   {"Record what you found", "It takes the intent out of review. Its status stays as it is. A wrong finding can be corrected by another; both stay."},
+	operator.ActProve:     {"Hand in a proof", "What the receiver signed is checked by the keys of its channel, against the delivery key and the bound request, and is then the finding that it was delivered. What does not hold changes nothing."},
 	operator.ActRedeliver: {"Redeliver", "Creates a new intent under the same delivery key: a far side that drops repeated keys takes it for the same."},
 	operator.ActReissue:   {"Reissue", "Creates a new intent under a fresh delivery key: to the far side it is something new."},
 	operator.ActCancel:    {"Cancel", "Stops it before it is started again. What was started cannot be recalled."},
 }
 
 var actionNeeds = map[operator.Action]Permission{
-	operator.ActResolve: Resolve, operator.ActRedeliver: Resend, operator.ActReissue: Resend, operator.ActCancel: Cancel,
+	operator.ActResolve: Resolve, operator.ActProve: Resolve, operator.ActRedeliver: Resend, operator.ActReissue: Resend, operator.ActCancel: Cancel,
 }
 
 // actions are what v may do about e, and why not the others.
-func actions(v *visit, e *operator.Entry) (out []action) {
+func (c *Console) actions(v *visit, e *operator.Entry) (out []action) {
 	for _, ch := range e.Choices {
 		a := action{ch.Action, actionTexts[ch.Action][0], actionTexts[ch.Action][1], ch.Refused, ch.Warning}
+		if a.Refused == "" && ch.Action == operator.ActProve && c.o.Proofs == nil {
+			a.Refused = "this console knows no keys to check proofs with"
+		}
 		if a.Refused == "" && !v.may(actionNeeds[ch.Action]) {
 			a.Refused = "your role does not allow it"
 		}
@@ -92,7 +97,7 @@ func (c *Console) intent(ctx context.Context, v *visit) (reply, error) {
 // done is what became of the action that led here. Only these texts can be asked for.
 func done(what string) *notice {
 	text := map[string]string{
-		"resolve": "Your finding is recorded.", "accept": "The late evidence is recorded as the finding.",
+		"resolve": "Your finding is recorded.", "accept": "The evidence is recorded as the finding.", "prove": "The proof holds and is recorded as the finding.",
 		"redeliver": "It is sent again under the same delivery key; this is the new intent.",
 		"reissue":   "It is sent again under a fresh delivery key; this is the new intent.",
 		"cancel":    "It is stopped. See below what it is now.", "pause": "It is paused. Running programs heed it within two seconds.",
@@ -116,7 +121,7 @@ func (c *Console) showIntent(ctx context.Context, v *visit, ref consign.Ref, con
 	hasContent := e.Content != nil
 	e.Content = nil // shown to whom it may be, once that is audited
 	return reply{page: "intent", title: "Intent " + ref.String(), data: &intentData{
-		Entry: e, Timeline: timeline(&e, audit), Actions: actions(v, &e), Content: content, HasMore: hasContent, Audit: audit,
+		Entry: e, Timeline: timeline(&e, audit), Actions: c.actions(v, &e), Content: content, HasMore: hasContent, Audit: audit,
 	}}, nil
 }
 
@@ -141,13 +146,16 @@ func timeline(e *operator.Entry, audit []operator.Audited) (out []event) {
 			logged[l.StartedAt] = other.IsZero()
 		}
 		more := attempt
+		if l.Proof != "" {
+			more += ", signed by the receiver"
+		}
 		if l.HTTPStatus != 0 {
 			more += ", HTTP " + thousands(l.HTTPStatus)
 		}
 		if l.Code != "" {
 			more += ", " + string(l.Code)
 		}
-		add(event{At: l.At, What: outcomeText(l), More: more, Error: l.Error, Ref: other, Late: l.Late})
+		add(event{At: l.At, What: outcomeText(l), More: more, Error: l.Error, Proof: l.Proof, Ref: other, Late: l.Late})
 	}
 	if !logged[e.StartedAt] {
 		add(event{At: e.StartedAt, What: standing{"▸", "calm", "started"}, More: "claim " + thousands(int(e.Generation)) + by(e.Program)})
@@ -195,7 +203,7 @@ func (c *Console) told(ctx context.Context, v *visit, ref consign.Ref, err error
 	}
 	r.notice, r.status = n, status
 	form := v.r.PostForm
-	r.data.(*intentData).Typed = typed{form.Get("outcome"), form.Get("evidence"), form.Get("why")}
+	r.data.(*intentData).Typed = typed{form.Get("outcome"), form.Get("evidence"), form.Get("proof"), form.Get("why")}
 	return r, nil
 }
 

@@ -13,6 +13,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/consign-go/consign"
+	"github.com/consign-go/consign/operator"
 )
 
 // Options are the optional parts of a [Console]. The zero value lets in this machine
@@ -27,6 +28,10 @@ type Options struct {
 	// Host says who is there, where the program has authenticated the request itself;
 	// false: nobody. It is asked first. Default: it is not asked.
 	Host func(r *http.Request) (Identity, bool)
+
+	// Proofs checks proofs that people hand in; the program's *consign.Outbox is one.
+	// Default: none can be handed in.
+	Proofs operator.Checker
 
 	// Permissions is the least role for each permission named. Default: as said at the
 	// permissions.
@@ -88,18 +93,7 @@ func (fs *faults) add(field, rule string) { *fs = append(*fs, consign.Fault{Fiel
 
 // check returns everything that is wrong with o.
 func (o *Options) check() (fs faults) {
-	seen := map[string]bool{}
-	for i, u := range o.Users {
-		field := "users[" + strconv.Itoa(i) + "]"
-		fs.identity(field, u.Identity)
-		if seen[u.Name] {
-			fs.add(field+".name", "is there twice")
-		}
-		seen[u.Name] = true
-		if _, err := readHash(u.Password); err != nil {
-			fs.add(field+".password", err.Error())
-		}
-	}
+	fs.users(o.Users)
 	if p := o.Proxy; p != nil {
 		if len(p.Networks) == 0 {
 			fs.add("proxy.networks", "are required")
@@ -141,6 +135,21 @@ func (o *Options) check() (fs faults) {
 		fs.add("title", strconv.Itoa(len(o.Title))+" bytes, limit 64 of UTF-8")
 	}
 	return fs
+}
+
+func (fs *faults) users(users []User) {
+	seen := map[string]bool{}
+	for i, u := range users {
+		field := "users[" + strconv.Itoa(i) + "]"
+		fs.identity(field, u.Identity)
+		if seen[u.Name] {
+			fs.add(field+".name", "is there twice")
+		}
+		seen[u.Name] = true
+		if _, err := readHash(u.Password); err != nil {
+			fs.add(field+".password", err.Error())
+		}
+	}
 }
 
 func (fs *faults) identity(field string, who Identity) {

@@ -1,6 +1,8 @@
 package console
 
 import (
+	"context"
+	"errors"
 	"net/url"
 	"strings"
 	"testing"
@@ -159,6 +161,57 @@ func TestFindingIsRecordedFromTheQueue(t *testing.T) {
 	d.want(a, 200, "Nothing waits for a person")
 }
 
+// signatures checks nothing but what it was told to take for signed.
+type signatures map[string]string // by delivery key
+
+func (s signatures) CheckProof(_ context.Context, channel string, p consign.Proof) (string, error) {
+	if signed := s[p.Key]; channel == "mail" && signed != "" && p.Text == signed && p.Digest != [32]byte{} {
+		return signed, nil
+	}
+	return "", errors.New("nothing in it is signed")
+}
+
+// TestProofIsHandedIn: what holds is the finding, what does not changes nothing and
+// stays in the form, and where there are no keys that is said.
+func TestProofIsHandedIn(t *testing.T) {
+	d := open(t, Options{})
+	ref := d.Unknown(d.Message("mail", scene.Once))
+	d.want(d.person("otto").get("/intents/"+ref.String()), 200, "Hand in a proof", "this console knows no keys to check proofs with")
+
+	known := signatures{}
+	d = open(t, Options{Proofs: known})
+	ref = d.Unknown(d.Message("mail", scene.Once))
+	e, err := d.operator.Show(t.Context(), ref)
+	if err != nil {
+		t.Fatal(err)
+	}
+	known[e.DeliveryKey.String()] = "v1,c2lnbmVk"
+	page := "/intents/" + ref.String()
+	otto := d.person("otto")
+	a := otto.act(page, page+"/prove", url.Values{"proof": {"v1,Zm9yZ2Vk"}, "why": {"asked them"}})
+	d.want(a, 409, "the proof is not accepted: nothing in it is signed", "Nothing was written", ">v1,Zm9yZ2Vk</textarea>", `value="asked them"`)
+	d.want(otto.act(page, page+"/prove", url.Values{"proof": {""}}), 422, "proof: 0 bytes")
+	d.want(d.person("vera").act(page, page+"/prove", url.Values{"proof": {"v1,c2lnbmVk"}}), 403)
+	if got := d.audited(); len(got) != 0 {
+		t.Fatalf("done: %v", got)
+	}
+	d.want(otto.act(page, page+"/prove", url.Values{"proof": {"v1,c2lnbmVk\r\n"}}), 200, "The proof holds", "finding from proof", "found delivered", "outcome unknown")
+	work := d.Unknown(d.Work("triaged", scene.Once))
+	d.want(otto.get("/intents/"+work.String()), 200, "a receiver signs the body alone")
+}
+
+// TestProofThatCameLateLeadsTheEntry: before other evidence, as what it is.
+func TestProofThatCameLateLeadsTheEntry(t *testing.T) {
+	d := open(t, Options{})
+	ref := d.Proven(d.Unknown(d.Message("mail", scene.Once)), "v1,c2lnbmVk")
+	otto := d.person("otto")
+	d.want(otto.get("/review"), 200, "The receiver signed that it executed this request", "Accept the proof", "v1,c2lnbmVk", "This answers the question")
+	d.want(otto.get("/review/all"), 200, "signed by the receiver")
+	page := "/intents/" + ref.String()
+	d.want(otto.get(page), 200, "Its proof can be accepted", "signed by the receiver", "v1,c2lnbmVk")
+	d.want(otto.act(page, page+"/accept", url.Values{}), 200, "The evidence is recorded as the finding", "finding from proof")
+}
+
 // TestOfTwoPeopleOneWinsAndTheOtherIsTold: nothing that the second one writes is lost.
 func TestOfTwoPeopleOneWinsAndTheOtherIsTold(t *testing.T) {
 	t.Run("sqlite", func(t *testing.T) { twoPeople(t, open(t, Options{})) })
@@ -243,7 +296,7 @@ func TestBulkIsPreviewedThenConfirmed(t *testing.T) {
 	d.want(anna.act("/intents?status=failed", "/bulk/preview", url.Values{"act": {"erase"}, "ref": {refs[0].String()}}), 422)
 	late := d.Late(d.Unknown(d.Message("chat", scene.Once)))
 	preview = anna.act("/review/all", "/bulk/preview", url.Values{"act": {"accept"}, "ref": {late.String(), refs[2].String()}})
-	d.want(preview, 200, "Possible: 1", "nothing that came late")
+	d.want(preview, 200, "Possible: 1", "nothing in the log answers")
 	_, seen, _ := strings.Cut(preview.body, `name="seen" value="`)
 	seen, _, _ = strings.Cut(seen, `"`)
 	d.want(anna.act("/review/all", "/bulk/confirm", url.Values{"act": {"accept"}, "seen": {seen}}), 200, "✓")

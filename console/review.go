@@ -32,7 +32,7 @@ func (c *Console) review(ctx context.Context, v *visit) (reply, error) {
 	d.Waiting, d.Next = counted(s.Review, s.ReviewCapped), page.Next
 	if len(page.Entries) > 0 {
 		d.Entry = &page.Entries[0]
-		d.Actions = actions(v, d.Entry)
+		d.Actions = c.actions(v, d.Entry)
 		for _, a := range d.Actions {
 			if a.Name == operator.ActResolve {
 				d.Resolve, d.Why = a.Refused == "", a.Refused

@@ -68,6 +68,17 @@ func (s *sessions) end(secret string) {
 	delete(s.open, sha256.Sum256([]byte(secret)))
 }
 
+// endOf ends every session of somebody.
+func (s *sessions) endOf(who Identity) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for key, one := range s.open {
+		if one.who == who {
+			delete(s.open, key)
+		}
+	}
+}
+
 func (s *sessions) over(one *session, now time.Time) bool {
 	return now.Sub(one.seen) >= s.idle || now.Sub(one.began) >= s.absolute
 }

@@ -6,6 +6,7 @@ import (
 	"math"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -79,7 +80,7 @@ func (c *Console) signInForm(w http.ResponseWriter, v *visit, status int, s sign
 		holder = fresh()
 		c.setCookie(w, v, formCookie, holder)
 	}
-	s.Token, s.Users = c.token("form\x00"+holder), len(c.o.Users) > 0
+	s.Token, s.Users = c.token("form\x00"+holder), len(*c.users.Load()) > 0
 	c.render(w, v, reply{status: status, page: "signin", title: "Sign in", data: s})
 }
 
@@ -117,7 +118,15 @@ func (c *Console) signIn(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	who, err := c.check(r, name, r.PostFormValue("password"))
+	u, err := c.check(r, name, r.PostFormValue("password"))
+	secret := ""
+	if err == nil {
+		secret = c.sessions.begin(u.Identity)
+		if !slices.Contains(*c.users.Load(), u) { // taken away since it was checked
+			c.sessions.end(secret)
+			err = errWrong
+		}
+	}
 	if err != nil {
 		c.o.Logger.Warn("console: a sign-in failed", "peer", peerName(r))
 		c.signInForm(w, v, http.StatusUnauthorized, signingIn{Next: next, Wrong: "Name or password is wrong."})
@@ -125,17 +134,34 @@ func (c *Console) signIn(w http.ResponseWriter, r *http.Request) {
 	}
 	c.peers.giveBack(keys[0])
 	c.names.giveBack(keys[1])
-	c.enter(w, v, who, next)
+	c.enter(w, v, secret, next)
 }
 
-// enter begins a session, under a secret that nobody has seen before.
-func (c *Console) enter(w http.ResponseWriter, v *visit, who Identity, next string) {
+// enter goes on with a new session, under a secret that nobody has seen before.
+func (c *Console) enter(w http.ResponseWriter, v *visit, secret, next string) {
 	if v.secret != "" {
 		c.sessions.end(v.secret)
 	}
-	c.setCookie(w, v, sessionCookie, c.sessions.begin(who))
+	c.setCookie(w, v, sessionCookie, secret)
 	c.setCookie(w, v, formCookie, "")
 	http.Redirect(w, v.r, v.base+next, http.StatusSeeOther)
+}
+
+// SetUsers replaces [Options].Users. Who is no longer there, or there with another
+// role or password, is signed out at once. Errors: consign.ErrInvalid with everything
+// that is wrong; the users then stay as they are.
+func (c *Console) SetUsers(users []User) error {
+	var fs faults
+	if fs.users(users); len(fs) > 0 {
+		return &consign.Error{Op: "set users", Faults: fs, Err: consign.ErrInvalid}
+	}
+	users = slices.Clone(users)
+	for _, u := range *c.users.Swap(&users) {
+		if !slices.Contains(users, u) {
+			c.sessions.endOf(u.Identity)
+		}
+	}
+	return nil
 }
 
 var errWrong = errors.New("name or password is wrong")
@@ -145,25 +171,25 @@ var nobody = hashed{rounds: hashRounds, salt: make([]byte, 16), key: make([]byte
 
 // check takes the same time for a name that does not exist, and hashes only a few
 // passwords at once.
-func (c *Console) check(r *http.Request, name, password string) (Identity, error) {
+func (c *Console) check(r *http.Request, name, password string) (User, error) {
 	select {
 	case c.hashing <- struct{}{}:
 		defer func() { <-c.hashing }()
 	case <-r.Context().Done():
-		return Identity{}, r.Context().Err()
+		return User{}, r.Context().Err()
 	}
-	for _, u := range c.o.Users {
+	for _, u := range *c.users.Load() {
 		if u.Name != name {
 			continue
 		}
 		h, err := readHash(u.Password)
 		if err != nil || !h.fits(password) {
-			return Identity{}, errWrong
+			return User{}, errWrong
 		}
-		return u.Identity, nil
+		return u, nil
 	}
 	nobody.fits(password)
-	return Identity{}, errWrong
+	return User{}, errWrong
 }
 
 func peerName(r *http.Request) string {
@@ -190,7 +216,7 @@ func (c *Console) followLink(w http.ResponseWriter, r *http.Request) {
 		c.signInForm(w, v, http.StatusUnauthorized, signingIn{Next: "/", Wrong: "This link was used already, is too old, or was replaced by a newer one."})
 		return
 	}
-	c.enter(w, v, who, "/")
+	c.enter(w, v, c.sessions.begin(who), "/")
 }
 
 func (c *Console) signOut(w http.ResponseWriter, r *http.Request) {

@@ -78,6 +78,7 @@ type told struct {
 	Generation int64   `json:"generation,omitempty"`
 	Revision   int64   `json:"revision,omitempty"`
 	Finding    Outcome `json:"finding,omitempty"`
+	Source     string  `json:"source,omitempty"` // of the finding, where it is a proof
 	Successor  string  `json:"successor,omitempty"`
 	Key        string  `json:"delivery_key,omitempty"` // of the successor
 	Warning    string  `json:"warning,omitempty"`

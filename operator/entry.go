@@ -54,9 +54,11 @@ type Entry struct {
 	Means string
 	Do    string
 
-	// Answer is what evidence says that came late: FoundDelivered where a success was
-	// observed under this delivery key; empty where nothing answers the question.
+	// Answer is what is known beside the record: FoundDelivered where a success under
+	// this delivery key was observed late, or its receiver signed that it executed the
+	// request; empty where nothing answers the question. Proven says that it is signed.
 	Answer Outcome
+	Proven bool
 
 	// Evidence is the attempt log of the whole chain. What answers the question comes
 	// first, then what came late, each the newest first.
@@ -116,8 +118,9 @@ type Evidence struct {
 	Code       consign.Code
 	Error      string
 	HTTPStatus int
-	Late       bool // it was seen after the claim was lost
-	Answers    bool // it settles what is unknown
+	Late       bool   // it was seen after the claim was lost
+	Proof      string // what the receiver signed, checked when it came; empty: nothing, or once erased
+	Answers    bool   // it settles what is unknown
 	StartedAt  time.Time
 	At         time.Time
 }
@@ -135,6 +138,7 @@ type Action string
 // The actions about one intent.
 const (
 	ActResolve   Action = "resolve"
+	ActProve     Action = "prove"
 	ActRedeliver Action = "redeliver"
 	ActReissue   Action = "reissue"
 	ActCancel    Action = "cancel"

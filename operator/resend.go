@@ -144,7 +144,9 @@ func (v *view) maySend(act Action) error {
 	case incurable[s.Code]:
 		return refused(op, string(s.Code)+" is not cured by sending again: run the operation again")
 	}
-	if l := v.accepted(driver.ID{}); l != nil {
+	if l := v.accepted(driver.ID{}); l != nil && l.Proof != "" {
+		return refused(op, "the receiver signed that it executed it: accept its proof as the finding")
+	} else if l != nil {
 		return refused(op, "a success was observed late: accept that evidence as the finding")
 	}
 	f := v.current()
@@ -222,7 +224,7 @@ func (v *view) choices() []Choice {
 	_, redeliver := v.next(ActRedeliver)
 	_, reissue := v.next(ActReissue)
 	return []Choice{
-		choice(ActResolve, v.mayResolve("resolve")), choice(ActRedeliver, redeliver), choice(ActReissue, reissue),
+		choice(ActResolve, v.mayResolve("resolve")), choice(ActProve, v.mayProve("prove")), choice(ActRedeliver, redeliver), choice(ActReissue, reissue),
 		choice(ActCancel, v.mayCancel("cancel")),
 	}
 }

@@ -93,17 +93,21 @@ func (o *Operator) Resolve(ctx context.Context, by By, ref consign.Ref, f Findin
 		return Resolution{}, err
 	}
 	return o.resolve(ctx, op, by, ref, func(v *view) (driver.Resolution, error) {
+		if err := v.mayResolve(op); err != nil {
+			return driver.Resolution{}, err
+		}
 		return driver.Resolution{
 			Finding: findings[f.Outcome], Source: driver.FromPerson, Supersedes: driver.ID(f.Supersedes), Evidence: f.Evidence,
 		}, nil
 	})
 }
 
-// AcceptEvidence records as a finding what evidence says that came late: that it was
-// delivered. A program that trusts such evidence calls it for each entry of a review
-// whose Answer is not empty; Who is then the program.
+// AcceptEvidence records as a finding what the attempt log says beside the record: that
+// it was delivered, since a success was observed late, or since its receiver signed an
+// answer; the source is then the proof. A program that trusts such evidence calls it
+// for each entry of a review whose Answer is not empty; Who is then the program.
 //
-// Errors are those of [Operator.Resolve]; ErrRefused also where nothing that came late
+// Errors are those of [Operator.Resolve]; ErrRefused also where nothing in the log
 // answers the question, and ErrChanged where there is a finding already.
 func (o *Operator) AcceptEvidence(ctx context.Context, by By, ref consign.Ref) (Resolution, error) {
 	const op = "accept evidence"
@@ -114,6 +118,9 @@ func (o *Operator) AcceptEvidence(ctx context.Context, by By, ref consign.Ref) (
 		return Resolution{}, err
 	}
 	return o.resolve(ctx, op, by, ref, func(v *view) (driver.Resolution, error) {
+		if err := v.mayResolve(op); err != nil {
+			return driver.Resolution{}, err
+		}
 		answer := v.answer()
 		if answer == nil {
 			return driver.Resolution{}, refused(op, "nothing that came late answers whether it was delivered")
@@ -121,6 +128,9 @@ func (o *Operator) AcceptEvidence(ctx context.Context, by By, ref consign.Ref) (
 		text := fmt.Sprintf("intent %s, generation %d, attempt %d: %s", answer.Ref, answer.Generation, answer.Number, answer.Outcome)
 		if answer.HTTPStatus != 0 {
 			text += ", status " + strconv.Itoa(answer.HTTPStatus)
+		}
+		if answer.Proof != "" {
+			return driver.Resolution{Finding: driver.FoundDelivered, Source: driver.FromProof, Evidence: text + "; the receiver signed " + answer.Proof}, nil
 		}
 		return driver.Resolution{Finding: driver.FoundDelivered, Source: driver.FromEvidence, Evidence: text}, nil
 	})
@@ -130,9 +140,6 @@ func (o *Operator) AcceptEvidence(ctx context.Context, by By, ref consign.Ref) (
 func (o *Operator) resolve(ctx context.Context, op string, by By, ref consign.Ref, find func(v *view) (driver.Resolution, error)) (Resolution, error) {
 	var made driver.Resolution
 	err := o.decide(ctx, op, ref, func(v *view) (*driver.Action, error) {
-		if err := v.mayResolve(op); err != nil {
-			return nil, err
-		}
 		f, err := find(v)
 		if err != nil {
 			return nil, err
@@ -149,7 +156,11 @@ func (o *Operator) resolve(ctx context.Context, op string, by By, ref consign.Re
 		made = f
 		a := v.action(by, "resolve", lifecycle.EvResolved)
 		a.Resolution = &f
-		return a.tell(v, told{Finding: outcomeOf(f.Finding)}), nil
+		also := told{Finding: outcomeOf(f.Finding)}
+		if f.Source == driver.FromProof {
+			also.Source = resolution(&f).Source
+		}
+		return a.tell(v, also), nil
 	}, func(v *view) bool {
 		for _, f := range v.found {
 			if f.ID == made.ID {
@@ -178,6 +189,8 @@ func (v *view) mayResolve(op string) error {
 		return &consign.Error{Op: op, Err: consign.ErrNotFound}
 	case s.Stranded(), s.Status == lifecycle.ReconciliationRequired, s.Status == lifecycle.Failed && s.Uncertain:
 		return nil
+	case s.Status == lifecycle.Failed && (len(v.found) > 0 || v.answer() != nil):
+		return nil // a proof stands against what the record says for certain
 	case s.Status == lifecycle.Succeeded:
 		return refused(op, "a success was observed: there is nothing to find out")
 	case s.Status.Terminal():

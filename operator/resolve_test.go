@@ -33,7 +33,7 @@ func TestReviewShowsWhatWaitsForAPerson(t *testing.T) {
 		}
 		for i, known := range []operator.Known{operator.KnownNothing, operator.KnownNot, operator.KnownNothing} {
 			e := page.Entries[i]
-			if e.Known != known || e.Means == "" || e.Do == "" || e.Content != nil || len(e.Choices) != 4 {
+			if e.Known != known || e.Means == "" || e.Do == "" || e.Content != nil || len(e.Choices) != 5 {
 				h.Errorf("entry %d: %+v", i, e)
 			}
 		}

@@ -7,7 +7,7 @@ import (
 
 // advice is what an entry means and what is left to do about it. What a person has
 // found out or sent again by now goes before the code.
-func (v *view) advice(gone, answered bool) (means, do string) {
+func (v *view) advice(gone bool, answer *driver.Logged) (means, do string) {
 	s := &v.record.State
 	told := Advice(s.Code)
 	means, do = told.Means, told.Do
@@ -24,7 +24,9 @@ func (v *view) advice(gone, answered bool) (means, do string) {
 		do = "Nothing: it was sent again, and what is left to do is about the end of its chain."
 	case f != nil && f.Finding != driver.FoundNotDelivered:
 		do = "Nothing: the finding settles it. Where that is wrong, supersede it by another."
-	case answered:
+	case answer != nil && answer.Proof != "":
+		do = "The receiver signed that it executed this: accept its proof as the finding."
+	case answer != nil:
 		do = "A success was observed late: accept that evidence as the finding."
 	case f != nil && !incurable[s.Code]:
 		do = "It was found not delivered. Reissue it if it is still wanted."

@@ -182,29 +182,39 @@ func (v *view) current() *driver.Resolution {
 	return nil
 }
 
-// accepted returns the newest success that came late for the chain, or for one
-// delivery key of it.
+// settles reports whether a row of the log says that the far side has executed the
+// request: a success that came late, or a proof, whatever the answer said beside it.
+func settles(l *driver.Logged) bool { return l.Outcome == lifecycle.Accepted || l.Proof != "" }
+
+// accepted returns what settles the question for the chain, or for one delivery key of
+// it: the newest proof, or else the newest success that came late.
 func (v *view) accepted(key driver.ID) *driver.Logged {
-	var newest *driver.Logged
+	var best *driver.Logged
 	for i := range v.log {
 		l := &v.log[i]
-		if l.Outcome != lifecycle.Accepted || key != (driver.ID{}) && v.records[l.Ref].Intent.Key != key {
+		if !settles(l) || key != (driver.ID{}) && v.records[l.Ref].Intent.Key != key {
 			continue
 		}
-		if newest == nil || l.At.After(newest.At) {
-			newest = l
+		if best == nil || cmp.Or(before(best.Proof != "", l.Proof != ""), l.At.Compare(best.At)) > 0 {
+			best = l
 		}
 	}
-	return newest
+	return best
 }
 
-// answer returns the late success that settles the question about this intent; nil:
-// nothing does.
+// answer returns the row of the log that settles the question about this intent; nil:
+// nothing does. Where the record says for certain that nothing was executed, only what
+// the receiver signed stands against it.
 func (v *view) answer() *driver.Logged {
-	if v.record.State.Erased || !uncertain(&v.record.State) {
+	s := &v.record.State
+	if s.Erased || s.Status == lifecycle.Succeeded {
 		return nil
 	}
-	return v.accepted(v.record.Intent.Key)
+	l := v.accepted(v.record.Intent.Key)
+	if l != nil && l.Proof == "" && !uncertain(s) {
+		return nil
+	}
+	return l
 }
 
 // entry tells all that is known.
@@ -216,9 +226,12 @@ func (v *view) entry(whole bool) Entry {
 	}
 	answer := v.answer()
 	if answer != nil {
-		e.Answer = FoundDelivered
+		e.Answer, e.Proven = FoundDelivered, answer.Proof != ""
 	}
-	e.Means, e.Do = v.advice(e.Stranded, answer != nil)
+	if e.Proven && e.Known == KnownNot {
+		e.Known = KnownNothing // the far side has said two things
+	}
+	e.Means, e.Do = v.advice(e.Stranded, answer)
 	e.Evidence = v.evidence(answer)
 	for i := range v.found {
 		e.Resolutions = append(e.Resolutions, resolution(&v.found[i]))
@@ -247,28 +260,32 @@ func (v *view) entry(whole bool) Entry {
 	return e
 }
 
-// evidence is the log of the chain: what answers, what came late, the newest first.
+// evidence is the log of the chain: what answers, proofs before the rest, then what
+// came late, the newest first.
 func (v *view) evidence(answer *driver.Logged) []Evidence {
 	out := make([]Evidence, 0, len(v.log))
 	for i := range v.log {
 		l := &v.log[i]
 		out = append(out, Evidence{
 			Ref: consign.Ref{ID: consign.ID(l.Ref)}, Generation: l.Generation, Number: l.Number, Outcome: l.Outcome.String(), Code: l.Code,
-			Error: l.Error, HTTPStatus: l.HTTPStatus, Late: l.Late, StartedAt: l.StartedAt, At: l.At,
-			Answers: answer != nil && l.Outcome == lifecycle.Accepted && v.records[l.Ref].Intent.Key == v.record.Intent.Key,
+			Error: l.Error, HTTPStatus: l.HTTPStatus, Late: l.Late, Proof: l.Proof, StartedAt: l.StartedAt, At: l.At,
+			Answers: answer != nil && settles(l) && v.records[l.Ref].Intent.Key == v.record.Intent.Key,
 		})
 	}
-	first := func(a, b bool) int {
-		switch {
-		case a == b:
-			return 0
-		case a:
-			return -1
-		}
-		return 1
-	}
 	slices.SortStableFunc(out, func(a, b Evidence) int {
-		return cmp.Or(first(a.Answers, b.Answers), first(a.Late, b.Late), b.At.Compare(a.At))
+		return cmp.Or(before(a.Answers, b.Answers), before(a.Answers && a.Proof != "", b.Answers && b.Proof != ""),
+			before(a.Late, b.Late), b.At.Compare(a.At))
 	})
 	return out
+}
+
+// before orders what is so before what is not.
+func before(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case a:
+		return -1
+	}
+	return 1
 }

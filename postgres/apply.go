@@ -82,13 +82,13 @@ WITH done AS (
                     $13::bigint[], $14::bigint[], $15::bigint[],
                     $16::bigint[], $17::smallint[], $18::smallint[], $19::integer[], $20::integer[], $21::integer[], $22::bigint[],
                     $23::smallint[], $24::integer[], $25::text[], $26::text[], $27::integer[], $28::bigint[],
-                    $29::bigint[], $30::smallint[])
+                    $29::bigint[], $30::smallint[], $31::text[])
              WITH ORDINALITY
              AS u(ref, generation, revision, owner, bits,
                   attempts, crashes, need_lease, new_owner, digest, code, error,
                   due_in, lease_in, review_in,
                   rise, retry, idempotent, max_attempts, lease_ms, timeout_ms, max_age_ms,
-                  outcome, number, log_code, log_error, http_status, wait_ms, log_rise, late, n)
+                  outcome, number, log_code, log_error, http_status, wait_ms, log_rise, late, proof, n)
     ) w
     WHERE d.ref BETWEEN w.ref AND w.ref
       AND d.revision = w.revision
@@ -99,13 +99,13 @@ WITH done AS (
            OR d.lease_until >= clock_timestamp() + w.need_lease * interval '1 microsecond')
       AND (NOT w.need_deadline OR d.deadline IS NULL OR d.deadline > clock_timestamp())
     RETURNING w.n, d.ref, w.generation + COALESCE(w.log_rise, 0) AS generation, w.outcome, w.number,
-              w.log_code, w.log_error, w.http_status, w.wait_ms, COALESCE(w.late, 0) <> 0 AS late,
+              w.log_code, w.log_error, w.http_status, w.wait_ms, COALESCE(w.late, 0) <> 0 AS late, w.proof,
               CASE w.from_status WHEN 2 THEN d.started_at END AS started_at
 ),
 logged AS (
-    INSERT INTO {s}attempt (ref, generation, number, outcome, code, error, http_status, wait_ms, late, started_at, at)
+    INSERT INTO {s}attempt (ref, generation, number, outcome, code, error, http_status, wait_ms, late, started_at, proof, at)
     SELECT ref, generation, number, outcome, log_code, log_error, NULLIF(http_status, 0), NULLIF(wait_ms, 0), late,
-           started_at, clock_timestamp()
+           started_at, proof, clock_timestamp()
     FROM done
     WHERE outcome <> 0
     ON CONFLICT DO NOTHING

@@ -25,7 +25,7 @@ type changes struct {
 	contracts                    bool
 
 	outcome, number, status, wait, logRise, late sparse[int64] // of the log row
-	logCode, logText                             sparse[string]
+	logCode, logText, proof                      sparse[string]
 }
 
 func (c *changes) grow(n int) {
@@ -82,6 +82,7 @@ func (c *changes) set(i int, t *lifecycle.Transition) {
 		put(&c.number, i, c.n, int64(l.Number))
 		put(&c.logCode, i, c.n, string(l.Code))
 		put(&c.logText, i, c.n, l.Error)
+		put(&c.proof, i, c.n, l.Proof)
 		put(&c.status, i, c.n, int64(l.HTTPStatus))
 		put(&c.wait, i, c.n, l.Wait.Milliseconds())
 		put(&c.logRise, i, c.n, l.Generation-t.Fence.Generation)
@@ -108,7 +109,8 @@ func (c *changes) args() []any {
 		array(numbers(c.outcome), len(c.outcome)), array(numbers(c.number), len(c.number)),
 		array(texts(c.logCode), len(c.logCode)), array(texts(c.logText), len(c.logText)),
 		array(numbers(c.status), len(c.status)), array(numbers(c.wait), len(c.wait)),
-		array(numbers(c.logRise), len(c.logRise)), array(numbers(c.late), len(c.late)))
+		array(numbers(c.logRise), len(c.logRise)), array(numbers(c.late), len(c.late)),
+		array(texts(c.proof), len(c.proof)))
 }
 
 // sparse is a column that is made only once a row has a value in it.

@@ -183,7 +183,7 @@ func (e *engine) Chains(ctx context.Context, refs []driver.ID) ([]driver.Chained
 
 // logsSQL reads the logs of some deliveries by the head of the primary key.
 const logsSQL = `
-SELECT ref, generation, number, late, outcome, http_status, wait_ms, started_at, at, code, error
+SELECT ref, generation, number, late, outcome, http_status, wait_ms, started_at, at, code, error, proof
 FROM {s}attempt
 WHERE ref = ANY ($1::uuid[])
 ORDER BY at, generation, number, late`
@@ -198,7 +198,7 @@ func (e *engine) Logs(ctx context.Context, refs []driver.ID) ([]driver.Logged, e
 		var l driver.Logged
 		err := rows.Scan((*id)(&l.Ref), &l.Generation, (*whole)(&l.Number), &l.Late, (*small[lifecycle.Outcome])(&l.Outcome),
 			(*whole)(&l.HTTPStatus), (*millis)(&l.Wait), (*instant)(&l.StartedAt), (*instant)(&l.At),
-			(*words[lifecycle.Code])(&l.Code), (*words[string])(&l.Error))
+			(*words[lifecycle.Code])(&l.Code), (*words[string])(&l.Error), (*words[string])(&l.Proof))
 		log = append(log, l)
 		return err
 	})

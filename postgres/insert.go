@@ -118,6 +118,9 @@ func (t *transaction) Insert(ctx context.Context, rows []driver.New) error {
 	if slices.ContainsFunc(rows, func(n driver.New) bool { return n.Given }) {
 		return clean("insert", t.insertGiven(ctx, rows))
 	}
+	if len(rows) == 1 {
+		return clean("insert", t.on.exec(ctx, t.e.q.insertOne, oneArgs(&rows[0])))
+	}
 	refs := make([]*driver.New, len(rows))
 	for i := range rows {
 		refs[i] = &rows[i]
@@ -132,7 +135,13 @@ func (t *transaction) insertGiven(ctx context.Context, rows []driver.New) error 
 	// In the order of refs, so that two calls with the same refs wait for each
 	// other and do not deadlock.
 	slices.SortFunc(wanted, func(a, b *driver.New) int { return bytes.Compare(a.Ref[:], b.Ref[:]) })
-	err := t.on.query(ctx, t.e.q.insertGiven, insertArgs(wanted), func(scan scanFunc) error {
+	sql, args := t.e.q.insertOneGiven, []any(nil)
+	if len(wanted) == 1 {
+		args = oneArgs(wanted[0])
+	} else {
+		sql, args = t.e.q.insertGiven, insertArgs(wanted)
+	}
+	err := t.on.query(ctx, sql, args, func(scan scanFunc) error {
 		var ref string
 		var delivery bool
 		if err := scan(&ref, &delivery); err != nil {

@@ -198,6 +198,8 @@ func (d *database) plans(t *testing.T, s *stage) []plan {
 		}), few, many, false},
 		{"insert", d.q.insert, insertArgs(rows), few, many, true},
 		{"insert given", d.q.insertGiven, insertArgs(rows), few, many, true},
+		{"insert one", d.q.insertOne, oneArgs(rows[0]), 2, 100, true},
+		{"insert one given", d.q.insertOneGiven, oneArgs(rows[0]), 2, 100, true},
 		{"run", d.q.loadRun, []any{uuid(run)}, few, few, false},
 		{"approval", d.q.approval, []any{uuid(run)}, few, few, false},
 		{"open approvals", d.q.undecided, []any{"t", "-infinity", driver.ID{}.String(), int64(planBatch)}, few, many, false},

@@ -155,8 +155,8 @@ func (w *writer) setAll(ctx context.Context, ts []lifecycle.Transition, places [
 }
 
 // logSQL adds to the attempt log. When the attempt started is on the row.
-const logSQL = `INSERT INTO {s}attempt (ref, generation, number, late, outcome, http_status, wait_ms, code, error, at, started_at)
-SELECT ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, CASE WHEN ? THEN (SELECT d.started_at FROM {s}delivery d WHERE d.ref = ?) END
+const logSQL = `INSERT INTO {s}attempt (ref, generation, number, late, outcome, http_status, wait_ms, code, error, proof, at, started_at)
+SELECT ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, CASE WHEN ? THEN (SELECT d.started_at FROM {s}delivery d WHERE d.ref = ?) END
 WHERE true ON CONFLICT DO NOTHING`
 
 // log writes the log row that belongs to the change t.
@@ -164,26 +164,26 @@ func (w *writer) log(ctx context.Context, t *lifecycle.Transition) error {
 	if t.Log == nil {
 		return nil
 	}
-	args := append([]any{t.Ref[:]}, attemptArgs(t.Log, t.Log.Error)...)
+	args := append([]any{t.Ref[:]}, attemptArgs(t.Log)...)
 	args = append(args, w.now, flag(t.Fence.Status == lifecycle.Delivering), t.Ref[:])
 	_, err := w.exec(ctx, logSQL, args...)
 	return err
 }
 
-func attemptArgs(a *lifecycle.Attempt, text string) []any {
+func attemptArgs(a *lifecycle.Attempt) []any {
 	status := any(nil)
 	if a.HTTPStatus != 0 {
 		status = int64(a.HTTPStatus)
 	}
 	return []any{
-		a.Generation, int64(a.Number), flag(a.Late), int64(a.Outcome), status, millis(a.Wait), orNull(string(a.Code)), orNull(text),
+		a.Generation, int64(a.Number), flag(a.Late), int64(a.Outcome), status, millis(a.Wait), orNull(string(a.Code)), orNull(a.Error), orNull(a.Proof),
 	}
 }
 
-// appendSQL keeps late evidence. Of what was erased meanwhile the text is left out,
+// appendSQL keeps late evidence. Of what was erased meanwhile the texts are left out,
 // of what was pruned the row.
-const appendSQL = `INSERT INTO {s}attempt (ref, generation, number, late, outcome, http_status, wait_ms, code, error, at, started_at)
-SELECT d.ref, ?, ?, ?, ?, ?, ?, ?, CASE WHEN d.erased_at IS NULL THEN ? END, ?, ?
+const appendSQL = `INSERT INTO {s}attempt (ref, generation, number, late, outcome, http_status, wait_ms, code, error, proof, at, started_at)
+SELECT d.ref, ?, ?, ?, ?, ?, ?, ?, CASE WHEN d.erased_at IS NULL THEN ? END, CASE WHEN d.erased_at IS NULL THEN ? END, ?, ?
 FROM {s}delivery d WHERE d.ref = ? ON CONFLICT DO NOTHING`
 
 // Append keeps late evidence.
@@ -194,7 +194,7 @@ func (e *engine) Append(ctx context.Context, rows []driver.Logged) error {
 	return e.write(ctx, "append", func(ctx context.Context, w *writer) error {
 		for i := range rows {
 			l := &rows[i]
-			args := append(attemptArgs(&l.Attempt, l.Error), w.now, moment(l.StartedAt), l.Ref[:])
+			args := append(attemptArgs(&l.Attempt), w.now, moment(l.StartedAt), l.Ref[:])
 			if _, err := w.exec(ctx, appendSQL, args...); err != nil {
 				return err
 			}

@@ -47,7 +47,7 @@ func (e *engine) Load(ctx context.Context, refs []driver.ID) ([]driver.Record, e
 	return records, nil
 }
 
-const historySQL = `SELECT generation, number, late, outcome, http_status, wait_ms, started_at, at, code, error
+const historySQL = `SELECT generation, number, late, outcome, http_status, wait_ms, started_at, at, code, error, proof
 FROM {s}attempt WHERE ref = ? ORDER BY at, generation, number, late`
 
 // History returns the attempt log of ref, oldest first.
@@ -65,13 +65,13 @@ func (e *engine) History(ctx context.Context, ref driver.ID) ([]driver.Logged, e
 
 // history adds the attempt log of ref.
 func (s *session) history(ctx context.Context, ref driver.ID, log *[]driver.Logged) error {
-	return s.query(ctx, historySQL, []any{ref[:]}, 10, func(v []any) (bool, error) {
+	return s.query(ctx, historySQL, []any{ref[:]}, 11, func(v []any) (bool, error) {
 		*log = append(*log, driver.Logged{
 			Ref: ref, StartedAt: instant(v[6]), At: instant(v[7]),
 			Attempt: lifecycle.Attempt{
 				Generation: whole(v[0]), Number: int(whole(v[1])), Late: whole(v[2]) == 1,
 				Outcome: lifecycle.Outcome(whole(v[3])), HTTPStatus: int(whole(v[4])), Wait: duration(v[5]),
-				Code: lifecycle.Code(text(v[8])), Error: text(v[9]),
+				Code: lifecycle.Code(text(v[8])), Error: text(v[9]), Proof: text(v[10]),
 			},
 		})
 		return true, nil

@@ -64,7 +64,8 @@ func (e *Endpoint) Close() {
 
 // Channel returns a channel that posts its messages' payloads: on the schedule,
 // since receivers are down for hours at times, and idempotent where
-// [Options.Idempotent] says so. Change what else the contract needs before it goes
+// [Options.Idempotent] says so. It checks proofs that are handed in by the credentials of
+// that moment. Change what else the contract needs before it goes
 // into consign.Options.
 func (e *Endpoint) Channel(name string) consign.Channel {
 	return consign.Channel{
@@ -72,6 +73,7 @@ func (e *Endpoint) Channel(name string) consign.Channel {
 		Deliver: func(ctx context.Context, m consign.Message, a consign.Attempt) error {
 			return e.deliver(ctx, m.To, a, a.Request)
 		},
+		CheckProof: e.checkProof,
 	}
 }
 
@@ -141,7 +143,7 @@ type Observation struct {
 func (e *Endpoint) deliver(ctx context.Context, url string, a consign.Attempt, body []byte) error {
 	began := time.Now()
 	ob := Observation{Ref: a.Ref, Attempt: a.Number}
-	out := e.attempt(ctx, url, a.Key, body, &ob)
+	out := e.attempt(ctx, url, a, body, &ob)
 	if e.opt.Observe != nil {
 		ob.Verdict, ob.Status, ob.Stage, ob.Note, ob.Override, ob.Cause = out.Verdict, out.Status, out.Stage, out.Note, out.Override, out.Cause
 		ob.Total = time.Since(began)
@@ -157,9 +159,9 @@ func (e *Endpoint) observe(ob Observation) {
 	e.opt.Observe(ob)
 }
 
-func (e *Endpoint) attempt(ctx context.Context, url, key string, body []byte, ob *Observation) *Error {
+func (e *Endpoint) attempt(ctx context.Context, url string, a consign.Attempt, body []byte, ob *Observation) *Error {
 	refuse := func(stage string, err error) *Error { return &Error{Verdict: NotSent, Stage: stage, Cause: err} }
-	if !sound(key) {
+	if !sound(a.Key) {
 		return refuse("policy", errKey)
 	}
 	t, err := e.resolve(url)
@@ -177,7 +179,7 @@ func (e *Endpoint) attempt(ctx context.Context, url, key string, body []byte, ob
 	if failed != nil {
 		return failed
 	}
-	r := &request{target: t, key: key, body: body, creds: creds}
+	r := &request{target: t, key: a.Key, body: body, creds: creds, keep: a.KeepProof}
 	r.ask = e.opt.ContinueAbove >= 0 && len(body) >= e.opt.ContinueAbove
 	x := &exchange{endpoint: e, wire: w}
 	resp, err := x.run(ctx, r)
@@ -278,7 +280,10 @@ func (e *Endpoint) judge(x *exchange, r *request, resp *http.Response, ob *Obser
 	}
 	ob.Wait = wait
 	if len(r.creds.Proofs) > 0 && !x.early {
-		ob.Proof = signature.CheckProof(r.creds.Proofs, resp.Header.Get(signature.HeaderProof), r.key, sha256.Sum256(r.body))
+		proof := signature.FindProof(r.creds.Proofs, resp.Header.Get(signature.HeaderProof), r.key, sha256.Sum256(r.body))
+		if ob.Proof = proof != ""; ob.Proof {
+			r.keep(proof)
+		}
 		if ob.Proof && (out.Verdict == Unknown || out.Verdict == Refused) {
 			out.Verdict, out.Note = Accepted, NoteProof
 		}

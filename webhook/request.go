@@ -14,7 +14,8 @@ type request struct {
 	key    string
 	body   []byte
 	creds  *Credentials
-	ask    bool // Expect: 100-continue
+	ask    bool               // Expect: 100-continue
+	keep   func(proof string) // what the receiver has signed
 }
 
 // headerLines renders the headers that every request of an endpoint has.

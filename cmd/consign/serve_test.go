@@ -296,3 +296,33 @@ func TestEnqueuedByPlainSQLDeliveredByTheDaemon(t *testing.T) {
 		d.stop()
 	})
 }
+
+// TestNotReadyWhileWritesAreRefused: a database that answers reads and takes no writes,
+// as one on a full disk, is told by /readyz, and so is that it takes them again.
+func TestNotReadyWhileWritesAreRefused(t *testing.T) {
+	t.Parallel()
+	r, p := newReceiver(t), newPlace(t)
+	p.config(t, "[channels.crm]\nurl = \""+r.url+"\"\nplaintext = true\nallow = [\"127.0.0.0/8\"]\n")
+	p.must(t, "migrate", "up")
+	d := p.serve(t)
+	defer d.stop()
+	ready := func(want int) {
+		t.Helper()
+		for end := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
+			code, text := d.get("/readyz")
+			if code == want {
+				return
+			}
+			if time.Now().After(end) {
+				t.Fatalf("/readyz still answers %d: %s", code, text)
+			}
+		}
+	}
+	ready(http.StatusOK)
+	p.exec(t, `CREATE TRIGGER full BEFORE UPDATE ON {s}delivery BEGIN SELECT RAISE(ABORT, 'database or disk is full'); END`, "")
+	ref := p.enqueue(t, `{}`, "--channel", "crm")
+	ready(http.StatusServiceUnavailable)
+	p.exec(t, `DROP TRIGGER full`, "")
+	p.becomes(t, ref, "delivered")
+	ready(http.StatusOK)
+}

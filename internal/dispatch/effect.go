@@ -3,6 +3,7 @@ package dispatch
 import (
 	"context"
 	"errors"
+	"strings"
 	"time"
 
 	"github.com/consign-go/consign/internal/driver"
@@ -14,6 +15,20 @@ type Attempt struct {
 	Key        driver.ID
 	Number     int
 	Generation int64
+
+	task *Task // nil: nothing is kept
+}
+
+// maxProof is how much a receiver may sign, in bytes.
+const maxProof = 1024
+
+// Prove keeps what the receiver has signed with what is written down of the attempt.
+// What is no printable ASCII or too large is not kept.
+func (a Attempt) Prove(proof string) {
+	if a.task == nil || proof == "" || len(proof) > maxProof || strings.ContainsFunc(proof, func(r rune) bool { return r < ' ' || r > '~' }) {
+		return
+	}
+	a.task.proof.Store(&proof)
 }
 
 // Errors that Effect returns without having called its function.
@@ -84,12 +99,16 @@ func (t *Task) effectOf(ctx context.Context, digest lifecycle.Digest, bind Bind,
 	if ctx != t.ctx { // then it need not end with the grace period
 		defer context.AfterFunc(t.life.effect, limited.stop)()
 	}
+	t.proof.Store(nil)
 	v := judge(func() error {
-		return send(limited, Attempt{Key: t.Intent.Key, Number: number, Generation: t.generation})
+		return send(limited, Attempt{Key: t.Intent.Key, Number: number, Generation: t.generation, task: t})
 	})
 	ev := t.event(v.kind)
 	ev.Attempt, ev.Wait, ev.Error, ev.HTTPStatus = number, t.pause(number, v.wish), v.text, v.http
 	ev.Retryable = t.retryable(v.kind, number)
+	if p := t.proof.Load(); p != nil {
+		ev.Proof = *p
+	}
 	t.settle(time.Since(began))
 	return v.err
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/consign-go/consign/internal/driver"
@@ -31,6 +32,8 @@ type Task struct {
 	answer  lifecycle.Answer // the newest answer, with its code
 	said    lifecycle.Code
 	wait    time.Duration // before the next attempt of a process-owned loop
+
+	proof atomic.Pointer[string] // what the receiver signed in this attempt; an effect may have left a goroutine that sets it
 
 	*decision // nil: not needed yet
 }

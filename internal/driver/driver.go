@@ -30,7 +30,7 @@ type Driver interface {
 	Apply(ctx context.Context, ts []lifecycle.Transition) ([]bool, error)
 
 	// Append keeps late evidence: each (ref, generation, number) once. It touches
-	// no delivery. Where the delivery was erased meanwhile the text is left out;
+	// no delivery. Where the delivery was erased meanwhile its texts are left out;
 	// where it was pruned nothing is kept.
 	Append(ctx context.Context, rows []Logged) error
 

@@ -137,7 +137,7 @@ func backToPending(t Transition, wait time.Duration) Transition {
 }
 
 // fenced refuses a write. It changes no column; what the writer saw is kept
-// beside the delivery, without its text where the content was erased.
+// beside the delivery, without its texts where the content was erased.
 func fenced(s *State, e *Event) Transition {
 	t := Transition{Answer: Refuse, Code: Fenced}
 	if o, ok := e.observes(); ok && e.Generation > 0 {
@@ -146,7 +146,7 @@ func fenced(s *State, e *Event) Transition {
 			HTTPStatus: e.HTTPStatus, Late: true,
 		}
 		if !s.Erased {
-			t.Log.Error = e.Error
+			t.Log.Error, t.Log.Proof = e.Error, e.Proof
 		}
 	}
 	return t

@@ -58,7 +58,7 @@ func settle(s *State, e *Event) Transition {
 	}
 	t.Log = &Attempt{
 		Generation: s.Generation, Number: e.Attempt, Outcome: outcome, Error: e.Error,
-		HTTPStatus: e.HTTPStatus, Wait: max(e.Wait, 0),
+		HTTPStatus: e.HTTPStatus, Wait: max(e.Wait, 0), Proof: e.Proof,
 	}
 	t = afterFailure(s, e, t, outcome, s.attemptsLeft(spent))
 	t.Log.Code = t.Code

@@ -101,4 +101,5 @@ type Attempt struct {
 	HTTPStatus int
 	Wait       time.Duration // what the receiver or the schedule asked for
 	Late       bool          // appended after the claim was lost
+	Proof      string        // what the receiver has signed; empty: nothing
 }

@@ -162,11 +162,14 @@ func (s *Scene) Unknown(ref consign.Ref) consign.Ref {
 }
 
 // Late keeps a success that came too late.
-func (s *Scene) Late(ref consign.Ref) consign.Ref {
+func (s *Scene) Late(ref consign.Ref) consign.Ref { return s.Proven(ref, "") }
+
+// Proven keeps a success that came too late with what its receiver signed.
+func (s *Scene) Proven(ref consign.Ref, proof string) consign.Ref {
 	s.t.Helper()
 	s.ok(s.desk.Append(s.ctx, []driver.Logged{{Ref: driver.ID(ref.ID), Attempt: lifecycle.Attempt{
 		Generation: s.record(ref).State.Generation, Number: 1, Outcome: lifecycle.Accepted, Code: lifecycle.Fenced, HTTPStatus: 201,
-		Late: true, Error: s.Error,
+		Late: true, Error: s.Error, Proof: proof,
 	}}}))
 	return ref
 }

@@ -208,7 +208,7 @@ CREATE TABLE {s}attempt (
     at          timestamptz NOT NULL,
     code        text,
     error       text,
-    proof       bytea,                                -- what a receiver signed
+    proof       text,                                 -- what a receiver signed
     PRIMARY KEY (ref, generation, number, late),
     CONSTRAINT attempt_shape CHECK (outcome BETWEEN 1 AND 6 AND generation > 0 AND number > 0)
 );

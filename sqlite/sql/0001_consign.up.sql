@@ -176,7 +176,7 @@ CREATE TABLE {s}attempt (
     at          INTEGER NOT NULL,
     code        TEXT,
     error       TEXT,
-    proof       BLOB,                                -- what a receiver signed
+    proof       TEXT,                                -- what a receiver signed
     PRIMARY KEY (ref, generation, number, late),
     CONSTRAINT attempt_shape CHECK (
         length(ref) = 16 AND outcome BETWEEN 1 AND 6 AND generation > 0 AND number > 0 AND late IN (0, 1)

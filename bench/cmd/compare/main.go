@@ -1,23 +1,27 @@
 // Command compare starts a PostgreSQL server of its own, runs Consign, the bare
 // statements and the job queue River on it in turn, and prints how they compare.
+// With -page it also makes the document about speed.
 //
 //	go run ./cmd/compare
 //	go run ./cmd/compare -runs 1 -n 20000 -measures P1,P4
+//	go run ./cmd/compare -page ../docs
+//	go run ./cmd/compare -guard ../docs/performance/results.json
 package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/signal"
-	"strings"
+	"path/filepath"
 	"syscall"
 
 	"github.com/consign-go/consign/bench"
+	"github.com/consign-go/consign/bench/page"
 )
 
 func main() {
@@ -36,96 +40,104 @@ func main() {
 	}
 }
 
-// options are what the flags say.
-type options struct {
-	config   bench.Config
-	measures []string
-	out      string
-	dir      string
-	trace    string
-	settings map[string]string
-}
-
-func parse(args []string) (*options, error) {
-	o := &options{settings: map[string]string{}}
-	d := bench.Config{}.Filled()
-	f := flag.NewFlagSet("compare", flag.ContinueOnError)
-	f.IntVar(&o.config.Runs, "runs", d.Runs, "rounds; each subject runs once in each")
-	f.IntVar(&o.config.N, "n", d.N, "intents and jobs in a drain")
-	f.IntVar(&o.config.Workers, "workers", d.Workers, "deliveries and jobs in hand at once")
-	f.IntVar(&o.config.Pool, "pool", d.Pool, "connections of each subject")
-	f.IntVar(&o.config.Payload, "payload", d.Payload, "bytes of Consign's payloads")
-	f.IntVar(&o.config.Large, "large", d.Large, "bytes of the large payloads of P3")
-	f.IntVar(&o.config.Batch, "batch", d.Batch, "Consign, work only: rows in one write")
-	f.IntVar(&o.config.Lanes, "lanes", d.Lanes, "Consign, work only: writes at once")
-	f.IntVar(&o.config.Inserters, "inserters", d.Inserters, "connections that enqueue")
-	f.IntVar(&o.config.InsertBatch, "insert-batch", d.InsertBatch, "rows in one enqueuing transaction")
-	f.IntVar(&o.config.Calls, "calls", d.Calls, "transactions in one block of P6")
-	f.IntVar(&o.config.Memory, "memory", d.Memory, "intents and jobs in the drain of P11")
-	f.IntVar(&o.config.SQLite, "sqlite", d.SQLite, "intents and jobs in the drain of P10")
-	f.StringVar(&o.out, "out", "", "a file for the raw results as JSON")
-	f.StringVar(&o.dir, "dir", "", "where the server's directory is made (default: the one for temporary files)")
-	f.StringVar(&o.trace, "trace", "", "a directory for profiles; such a run's figures are not for comparing")
-	measures := f.String("measures", strings.Join(bench.Measures, ","), "which measures to take")
-	f.Func("set", "a server setting, name=value; may be repeated", func(s string) error {
-		name, value, ok := strings.Cut(s, "=")
-		if !ok {
-			return errors.New("want name=value")
-		}
-		o.settings[name] = value
-		return nil
-	})
-	err := f.Parse(args)
-	o.measures = strings.Split(*measures, ",")
-	if err == nil && f.NArg() > 0 {
-		err = fmt.Errorf("unexpected argument %q", f.Arg(0))
-	}
-	return o, err
-}
-
 func run(ctx context.Context, args []string, w io.Writer) (err error) {
 	o, err := parse(args)
 	if err != nil {
 		return err
 	}
+	if o.render {
+		return page.Write(o.page)
+	}
 	if o.trace != "" {
 		if err := os.MkdirAll(o.trace, 0o755); err != nil {
 			return err
 		}
-		for name, value := range bench.TraceSettings() {
-			o.settings[name] = value
-		}
+		maps.Copy(o.settings, bench.TraceSettings())
 	}
 	cluster, err := bench.StartCluster(o.dir, o.settings)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, cluster.Stop()) }()
-	s := &bench.Suite{Config: o.config, URL: cluster.URL(), Trace: o.trace}
-	if err := s.Open(ctx); err != nil {
+	if o.guard != "" {
+		return o.compare(ctx, cluster.URL(), w)
+	}
+	fresh := &bench.Record{}
+	for _, group := range bench.Groups(o.config, o.measures) {
+		s := &bench.Suite{Config: group.Config, URL: cluster.URL(), Trace: o.trace}
+		results, err := measure(ctx, s, group.Measures, w)
+		if err != nil {
+			return err
+		}
+		fresh.Add(*results)
+		if err := o.keep(fresh, *results); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// compare is the guard: it measures what is recorded and tells the difference.
+func (o *options) compare(ctx context.Context, url string, w io.Writer) error {
+	record, err := bench.LoadRecord(o.guard)
+	if err != nil {
 		return err
+	}
+	recorded := record.Of(bench.Speed)
+	if recorded == nil {
+		return fmt.Errorf("%s has no figures of the guard: measure them, with -page or -out and -measures %s", o.guard, bench.Speed)
+	}
+	now, err := measure(ctx, &bench.Suite{Config: recorded.Config, URL: url}, []string{bench.Speed}, w)
+	if err != nil {
+		return err
+	}
+	judged, err := bench.Judge(record, now.Samples)
+	if err != nil {
+		return err
+	}
+	if worse := bench.PrintJudged(w, recorded, judged); o.strict && worse > 0 {
+		return fmt.Errorf("%d figures are worse than recorded", worse)
+	}
+	return nil
+}
+
+// measure takes some measures and prints them.
+func measure(ctx context.Context, s *bench.Suite, measures []string, w io.Writer) (*bench.Results, error) {
+	if err := s.Open(ctx); err != nil {
+		return nil, err
 	}
 	defer s.Close()
-	results := bench.Results{Config: s.Config, Measures: o.measures}
-	if results.Machine, err = s.Machine(ctx); err != nil {
-		return err
+	r := &bench.Results{Config: s.Config, Measures: measures}
+	var err error
+	if r.Machine, err = s.Machine(ctx); err != nil {
+		return nil, err
 	}
-	results.PrintConfiguration(w)
-	err = s.Run(ctx, o.measures, func(sample bench.Sample) {
-		results.Samples = append(results.Samples, sample)
-		sample.Print(w)
-	})
-	if err != nil {
-		return err
+	r.PrintConfiguration(w)
+	if err := s.Take(ctx, r, func(sample bench.Sample) { sample.Print(w) }); err != nil {
+		return nil, err
 	}
-	results.Lines = bench.Compare(results.Samples)
-	bench.Print(w, results.Lines)
-	if o.out == "" {
+	bench.Print(w, bench.Compare(r.Samples, r.Measures))
+	return r, nil
+}
+
+// keep writes down what is measured so far, since a long run may be broken off.
+func (o *options) keep(all *bench.Record, latest bench.Results) error {
+	if o.out != "" {
+		if err := all.Save(o.out); err != nil {
+			return err
+		}
+	}
+	if o.page == "" {
 		return nil
 	}
-	raw, err := json.MarshalIndent(results, "", "  ")
+	raw := filepath.Join(o.page, page.Raw)
+	record, err := bench.LoadRecord(raw)
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(o.out, append(raw, '\n'), 0o644)
+	record.Add(latest)
+	if err := record.Save(raw); err != nil {
+		return err
+	}
+	return page.Write(o.page)
 }

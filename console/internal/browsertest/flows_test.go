@@ -1,6 +1,8 @@
 package browsertest
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -14,11 +16,14 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
+	"github.com/consign-go/consign"
 	"github.com/consign-go/consign/console"
 	"github.com/consign-go/consign/internal/scene"
 )
 
-func optionsOf(title string) console.Options { return console.Options{Title: title} }
+func optionsOf(title string) console.Options {
+	return console.Options{Title: title, Proofs: receiver{}}
+}
 
 // TestQueueIsWorkedWithKeys: evidence first, one at a time, and keys only while they
 // are wanted.
@@ -80,6 +85,56 @@ func TestTwoPeopleAtOnce(t *testing.T) {
 	both[0].see("Your finding is recorded", "found not delivered by otto")
 	both[1].see("Somebody else was first", "found not delivered by otto")
 	if got := value[string](both[1], `document.querySelector("#evidence").value`); got != "evidence of 1" {
+		t.Errorf("what was written is %q", got)
+	}
+	if got := d.audited(); !slices.Equal(got, []string{"otto resolve"}) {
+		t.Errorf("audited %v", got)
+	}
+	both[0].calm()
+	both[1].calm()
+}
+
+// signature is all that its receiver has signed.
+const signature = "v1,qMpxQ9RuOpuAXS9Ag9VsBUulhXf/w4rCW4W+Yb1Q0Zg="
+
+type receiver struct{}
+
+func (receiver) CheckProof(_ context.Context, _ string, p consign.Proof) (string, error) {
+	if p.Text != signature {
+		return "", errors.New("nothing in it is signed by one of the receiver's keys")
+	}
+	return signature, nil
+}
+
+// TestProofIsHandedInByTwoPeopleAtOnce: one wins, the other is told who and keeps what
+// they wrote; before that, one that does not hold changes nothing.
+func TestProofIsHandedInByTwoPeopleAtOnce(t *testing.T) {
+	t.Parallel()
+	d := open(t, console.Options{Proofs: receiver{}})
+	ref := d.Unknown(d.Message("mail", scene.Once))
+	both := []*person{d.person("otto"), d.person("olga")}
+	both[0].open("/intents/" + ref.String())
+	both[0].write("#proof", "v1,AAAA")
+	both[0].write("#why-prove", "asked them")
+	both[0].click(`form[action$="/prove"] button`)
+	both[0].see("the proof is not accepted", "Nothing was written")
+	if got := value[string](both[0], `document.querySelector("#proof").value + " " + document.querySelector("#why-prove").value`); got != "v1,AAAA asked them" {
+		t.Errorf("what was written is %q", got)
+	}
+	if got := d.audited(); len(got) != 0 {
+		t.Errorf("audited %v", got)
+	}
+	for _, p := range both {
+		p.open("/intents/" + ref.String())
+		p.write("#proof", signature)
+		p.write("#why-prove", "asked them")
+	}
+	for _, p := range both {
+		p.click(`form[action$="/prove"] button`)
+	}
+	both[0].see("The proof holds and is recorded as the finding", "found delivered by otto", "finding from proof")
+	both[1].see("Somebody else was first", "found delivered by otto")
+	if got := value[string](both[1], `document.querySelector("#proof").value`); got != signature {
 		t.Errorf("what was written is %q", got)
 	}
 	if got := d.audited(); !slices.Equal(got, []string{"otto resolve"}) {

@@ -78,13 +78,13 @@ func eraseFences[TX any](b *bench[TX]) {
 	owner := b.record(ref).State.Owner
 	b.erase("customer:1")
 	b.refuseAll(stale, "erased")
-	t := b.decide(ref, lifecycle.Event{Kind: lifecycle.EvSucceeded, Owner: owner, Generation: 1, Error: secret})
-	b.that(t.Answer == lifecycle.Refuse && t.Log != nil && t.Log.Error == "", "a late success is answered %+v", t)
+	t := b.decide(ref, lifecycle.Event{Kind: lifecycle.EvSucceeded, Owner: owner, Generation: 1, Error: secret, Proof: secret})
+	b.that(t.Answer == lifecycle.Refuse && t.Log != nil && t.Log.Error == "" && t.Log.Proof == "", "a late success is answered %+v", t)
 	l := late(ref, lifecycle.Accepted) // decided before the erasure, arriving after it
-	l.Error = secret
+	l.Error, l.Proof = secret, secret
 	b.ok("append", b.Bound.Append(b.ctx, []driver.Logged{l}))
 	log := b.history(ref)
-	b.that(len(log) == 1 && log[0].Late && log[0].Outcome == lifecycle.Accepted && log[0].Error == "" && log[0].HTTPStatus == 201, "log is %+v", log)
+	b.that(len(log) == 1 && log[0].Late && log[0].Outcome == lifecycle.Accepted && log[0].Error == "" && log[0].Proof == "" && log[0].HTTPStatus == 201, "log is %+v", log)
 }
 
 func eraseStops[TX any](b *bench[TX]) {
@@ -118,12 +118,12 @@ func eraseStops[TX any](b *bench[TX]) {
 
 func eraseTexts[TX any](b *bench[TX]) {
 	ref := b.inFlight(b.message("mail", about("customer:1"), under(with(scheduled, once))))
-	b.apply(ref, lifecycle.Event{Kind: lifecycle.EvRefused, Error: secret, HTTPStatus: 503})
+	b.apply(ref, lifecycle.Event{Kind: lifecycle.EvRefused, Error: secret, HTTPStatus: 503, Proof: secret})
 	b.shift(time.Hour)
 	b.take(ref)
 	b.apply(ref, is(lifecycle.EvStart))
 	l := late(ref, lifecycle.NotSent)
-	l.Error = secret
+	l.Error, l.Proof = secret, secret
 	b.ok("append", b.Bound.Append(b.ctx, []driver.Logged{l}))
 	b.apply(ref, lifecycle.Event{Kind: lifecycle.EvUnknown, Error: secret})
 	b.ok("put", b.Put(b.ctx, "resolution", b.resolution(ref, secret)))

@@ -47,7 +47,7 @@ var columns = map[string]map[string]class{
 	"attempt": {
 		"ref": asUUID, "generation": asNumber, "number": asNumber, "late": asBool, "outcome": asNumber,
 		"http_status": asNumber, "wait_ms": asNumber, "started_at": asTime, "at": asTime, "code": asText, "error": asText,
-		"proof": asBytes,
+		"proof": asText,
 	},
 	"run": {
 		"id": asUUID, "created_at": asTime, "sealed_at": asTime, "approval_id": asUUID, "operation": asText,

@@ -2,6 +2,7 @@ package drivertest
 
 import (
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/consign-go/consign/internal/driver"
@@ -10,6 +11,7 @@ import (
 
 func settleTests[TX any]() []test[TX] {
 	return []test[TX]{
+		{"a proof is kept", "what a receiver signed is kept with its attempt, settled or late, and read back by each way of reading", proofKept[TX]},
 		{"a failure writes its log row", "what happened in an attempt is kept, atomically with what became of it", failureLogs[TX]},
 		{"the end has its time", "what comes after the end does not move when it was", endKeepsItsTime[TX]},
 		{"a success writes none and clears the error", "only what was not a plain success has a log row", successLogsNothing[TX]},
@@ -24,10 +26,10 @@ func failureLogs[TX any](b *bench[TX]) {
 	for _, n := range []driver.New{b.message("mail"), b.work("triaged")} {
 		ref := b.inFlight(n)
 		started := b.record(ref).StartedAt
-		b.apply(ref, lifecycle.Event{Kind: lifecycle.EvRefused, Wait: 90 * time.Second, Error: "käputt 503", HTTPStatus: 503})
+		b.apply(ref, lifecycle.Event{Kind: lifecycle.EvRefused, Wait: 90 * time.Second, Error: "käputt 503", HTTPStatus: 503, Proof: "v1,c2lnbmVk"})
 		log := b.history(ref)
 		b.that(len(log) == 1, "%d log rows, want 1", len(log))
-		want := lifecycle.Attempt{Generation: 1, Number: 1, Outcome: lifecycle.Refused, Error: "käputt 503", HTTPStatus: 503, Wait: 90 * time.Second}
+		want := lifecycle.Attempt{Generation: 1, Number: 1, Outcome: lifecycle.Refused, Error: "käputt 503", HTTPStatus: 503, Wait: 90 * time.Second, Proof: "v1,c2lnbmVk"}
 		b.that(log[0].Attempt == want, "log row is %+v, want %+v", log[0].Attempt, want)
 		b.that(log[0].Ref == ref && log[0].StartedAt.Equal(started), "log row of %s started %s, want %s", log[0].Ref, log[0].StartedAt, started)
 		b.that(near(log[0].At, b.record(ref).UpdatedAt), "logged at %s", log[0].At)
@@ -62,10 +64,28 @@ func settlesOnce[TX any](b *bench[TX]) {
 	}
 }
 
+func proofKept[TX any](b *bench[TX]) {
+	long := "v1a," + strings.Repeat("cHJvb2Y+", 127) // as long as one may be, but for a few bytes
+	settled, seenLate, none := b.inFlight(b.message("mail")), b.inFlight(b.work("triaged")), b.inFlight(b.message("mail"))
+	b.apply(settled, lifecycle.Event{Kind: lifecycle.EvRejected, HTTPStatus: 400, Proof: long})
+	l := late(seenLate, lifecycle.Accepted)
+	l.Proof = long
+	b.ok("append", b.Bound.Append(b.ctx, []driver.Logged{l}))
+	b.apply(none, lifecycle.Event{Kind: lifecycle.EvRejected, HTTPStatus: 400})
+	for ref, want := range map[driver.ID]string{settled: long, seenLate: long, none: ""} {
+		log := b.history(ref)
+		b.that(len(log) == 1 && log[0].Proof == want, "history is %+v", log)
+		logs, err := b.desk().Logs(b.ctx, []driver.ID{ref})
+		b.ok("logs", err)
+		b.that(slices.Equal(logs, log), "logs are %+v, want %+v", logs, log)
+	}
+	b.that(b.decide(seenLate, lifecycle.Event{Kind: lifecycle.EvSucceeded, Proof: long}).Log == nil, "a success that holds has a log row")
+}
+
 // late is evidence of attempt 1 under generation 1.
 func late(ref driver.ID, o lifecycle.Outcome) driver.Logged {
 	return driver.Logged{Ref: ref, Attempt: lifecycle.Attempt{
-		Generation: 1, Number: 1, Outcome: o, Code: lifecycle.Fenced, Error: "seen late", HTTPStatus: 201, Late: true,
+		Generation: 1, Number: 1, Outcome: o, Code: lifecycle.Fenced, Error: "seen late", HTTPStatus: 201, Late: true, Proof: "v1,bGF0ZQ==",
 	}}
 }
 

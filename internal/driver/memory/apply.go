@@ -84,7 +84,7 @@ func (s *Store) Append(ctx context.Context, rows []driver.Logged) error {
 				continue
 			}
 			if d.state.Erased {
-				l.Error = ""
+				l.Error, l.Proof = "", ""
 			}
 			l.At = now
 			s.rows.attempts[l.Ref] = append(s.rows.attempts[l.Ref], l)
@@ -112,7 +112,7 @@ func (t *tables) forget(d *delivery) {
 		delete(t.intents, d.ref)
 	}
 	for i := range t.attempts[d.ref] {
-		t.attempts[d.ref][i].Error = ""
+		t.attempts[d.ref][i].Error, t.attempts[d.ref][i].Proof = "", ""
 	}
 	for i := range t.resolutions {
 		if t.resolutions[i].ref == d.ref {

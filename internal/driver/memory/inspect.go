@@ -155,7 +155,7 @@ func attemptRow(l *driver.Logged) map[string]any {
 	return map[string]any{
 		"ref": l.Ref, "generation": l.Generation, "number": l.Number, "late": l.Late, "outcome": int(l.Outcome),
 		"http_status": number(l.HTTPStatus), "wait_ms": number(int(l.Wait.Milliseconds())), "started_at": moment(l.StartedAt),
-		"at": l.At, "code": text(string(l.Code)), "error": text(l.Error), "proof": nil,
+		"at": l.At, "code": text(string(l.Code)), "error": text(l.Error), "proof": text(l.Proof),
 	}
 }
 

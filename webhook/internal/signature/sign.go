@@ -28,7 +28,7 @@ func Request(keys []Key, id string, timestamp int64, body []byte) string {
 // CheckRequest reports whether one of the signatures in the header is by one of
 // the keys. Unknown versions are passed over.
 func CheckRequest(keys []Key, header, id string, timestamp int64, body []byte) bool {
-	return checkAny(keys, header, []byte(id), strconv.AppendInt(nil, timestamp, 10), body)
+	return findAny(keys, header, []byte(id), strconv.AppendInt(nil, timestamp, 10), body) != ""
 }
 
 // proofLabel begins what a proof signs. No delivery key looks like it and a
@@ -44,7 +44,13 @@ func Proof(keys []Key, id string, digest [32]byte) string {
 
 // CheckProof reports whether the header holds a proof by one of the keys.
 func CheckProof(keys []Key, header, id string, digest [32]byte) bool {
-	return checkAny(keys, header, []byte(proofLabel), []byte(id), hex.AppendEncode(nil, digest[:]))
+	return FindProof(keys, header, id, digest) != ""
+}
+
+// FindProof returns the proof in the header that is by one of the keys, without what
+// else stands there; empty: there is none.
+func FindProof(keys []Key, header, id string, digest [32]byte) string {
+	return findAny(keys, header, []byte(proofLabel), []byte(id), hex.AppendEncode(nil, digest[:]))
 }
 
 func signAll(keys []Key, parts ...[]byte) string {
@@ -61,11 +67,11 @@ func signAll(keys []Key, parts ...[]byte) string {
 	return string(out)
 }
 
-func checkAny(keys []Key, header string, parts ...[]byte) bool {
+func findAny(keys []Key, header string, parts ...[]byte) string {
 	seen := 0
 	for one := range strings.FieldsSeq(header) {
 		if seen++; seen > maxSignatures {
-			return false
+			return ""
 		}
 		version, text, ok := strings.Cut(one, ",")
 		if !ok {
@@ -77,9 +83,9 @@ func checkAny(keys []Key, header string, parts ...[]byte) bool {
 		}
 		for _, k := range keys {
 			if k.checks(version, raw, parts...) {
-				return true
+				return one
 			}
 		}
 	}
-	return false
+	return ""
 }

@@ -21,7 +21,7 @@ func (c *command) serve() *cobra.Command {
 		Long: `Deliver what is committed to the database, through the channels of --config and --webhook,
 until SIGTERM or SIGINT. Then nothing new is claimed, what runs may end within the grace
 period, and what is known is written down; a second signal stops at once. SIGHUP reloads
-the channels.
+the channels and the console's users.
 
 On --listen it answers /livez, /readyz and /metrics, and shows the web console. Any number of daemons may serve one
 PostgreSQL database; an SQLite file is served by programs on one machine.`,

@@ -40,7 +40,8 @@ func (l *loader) channel(t *table, name string) Channel {
 		return c
 	}
 	if l.secrets { // without its secrets it must not send
-		c.Endpoint, c.Deliver = endpoint, endpoint.Channel(name).Deliver
+		way := endpoint.Channel(name)
+		c.Endpoint, c.Deliver, c.CheckProof = endpoint, way.Deliver, way.CheckProof
 	}
 	return c
 }

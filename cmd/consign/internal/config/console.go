@@ -3,6 +3,7 @@ package config
 import (
 	"maps"
 	"net/netip"
+	"reflect"
 	"slices"
 
 	"github.com/consign-go/consign/console"
@@ -15,6 +16,13 @@ const ConsolePath = "/console"
 type Console struct {
 	Off     bool
 	Options console.Options
+}
+
+// Alike reports whether another is the same but for its users.
+func (c *Console) Alike(other *Console) bool {
+	a, b := *c, *other
+	a.Options.Users, b.Options.Users = nil, nil
+	return reflect.DeepEqual(a, b)
 }
 
 // console reads [console], with [console.users.NAME] and [console.proxy].

@@ -1,12 +1,21 @@
 package daemon
 
 import (
+	"context"
 	"fmt"
 	"net"
 
+	"github.com/consign-go/consign"
 	"github.com/consign-go/consign/cmd/consign/internal/config"
 	"github.com/consign-go/consign/console"
 )
+
+// checker checks proofs with the channels of the configuration in use.
+type checker struct{ health *health }
+
+func (c checker) CheckProof(ctx context.Context, channel string, p consign.Proof) (string, error) {
+	return c.health.program.Load().CheckProof(ctx, channel, p)
+}
 
 // mount makes the console, where one is wanted. Where nobody is configured who may
 // sign in, a person who reads along gets a link that works once; it is no line of
@@ -16,7 +25,7 @@ func (d *Daemon) mount(c *config.Config, l net.Listener) (err error) {
 		return nil
 	}
 	o := c.Console.Options
-	o.Logger = d.Log
+	o.Logger, o.Proofs = d.Log, checker{&d.health}
 	if d.console, err = d.db.Console(&o); err != nil {
 		return fmt.Errorf("console: %w", err)
 	}

@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/consign-go/consign"
 	"github.com/consign-go/consign/cli"
 	"github.com/consign-go/consign/cmd/consign/internal/config"
 	"github.com/consign-go/consign/cmd/consign/internal/database"
@@ -76,6 +77,7 @@ func (d *Daemon) Run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	d.use(c)
 	d.health.program.Store(program)
 	listener, err := listen(c.Listen)
 	if err != nil {
@@ -118,19 +120,28 @@ func (d *Daemon) prepare(ctx context.Context) error {
 // program makes an outbox under a configuration.
 func (d *Daemon) program(c *config.Config) (*cli.Program, error) {
 	o := c.Options()
-	kinds := make([]string, len(o.Channels))
 	for i := range o.Channels {
-		kinds[i] = o.Channels[i].Name
 		o.Channels[i] = d.tracing.Channel(o.Channels[i])
 	}
 	o.Trace = tracing.Capture
-	o.Observe, o.Logger = d.metrics.Observe, d.Log
-	p, err := d.db.Program(o)
-	if err == nil {
-		d.metrics.Declare(kinds)
-		d.retention.Store(int64(c.Retention))
+	o.Observe, o.Logger = d.observe, d.Log
+	return d.db.Program(o)
+}
+
+func (d *Daemon) observe(o consign.Observation) {
+	d.health.observe(o)
+	d.metrics.Observe(o)
+}
+
+// use puts a configuration into use of which a program was made.
+func (d *Daemon) use(c *config.Config) {
+	kinds := make([]string, len(c.Channels))
+	for i := range c.Channels {
+		kinds[i] = c.Channels[i].Name
 	}
-	return p, err
+	d.metrics.Declare(kinds)
+	d.retention.Store(int64(c.Retention))
+	d.config = c
 }
 
 // serving is one outbox at work.
@@ -199,11 +210,19 @@ func (d *Daemon) reload() (*cli.Program, error) {
 	if c.DB != d.config.DB || c.Schema != d.config.Schema || c.Prefix != d.config.Prefix || c.Listen != d.config.Listen || c.Trace != d.config.Trace {
 		d.Log.Warn("database, address and traces are not reloaded: restart for those")
 	}
+	if !c.Console.Alike(&d.config.Console) {
+		d.Log.Warn("of the console only the users are reloaded: restart for the rest")
+	}
 	p, err := d.program(c)
 	if err != nil {
 		return nil, err
 	}
-	d.config = c
+	if d.console != nil {
+		if err := d.console.SetUsers(c.Console.Options.Users); err != nil {
+			return nil, err
+		}
+	}
+	d.use(c)
 	return p, nil
 }
 

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/consign-go/consign"
 	"github.com/consign-go/consign/cli"
 	"github.com/consign-go/consign/cmd/consign/internal/config"
 )
@@ -24,23 +25,66 @@ type health struct {
 	mu    sync.Mutex
 	asked time.Time
 	err   error
+
+	since atomic.Int64 // when calls of the database began to fail, with no write done since; 0: they do not
+	last  atomic.Int64 // when one failed last; both in nanoseconds
 }
 
 // How patient the health of a database is asked for.
 const (
 	healthAge     = time.Second
 	healthTimeout = 2 * time.Second
+
+	// failing is how long calls have to fail: one that fails alone is tried again.
+	failing = 10 * time.Second
+	// calm is how long after the last failure it is over, where there is nothing else
+	// to write than the sign of life that the engine gives every 12 s.
+	calm = 30 * time.Second
 )
 
 var (
 	errNotServing = errors.New("not serving")
 	errDatabase   = errors.New("the database does not answer")
+	errFailing    = errors.New("the database refuses what is to be written")
 )
 
-// ready returns nil if the daemon delivers and its database answers.
+// observe notes whether what the engine writes is taken: a database can answer and
+// have no room left.
+func (h *health) observe(o consign.Observation) {
+	switch o.Event {
+	case "error":
+		if !o.Ref.IsZero() {
+			return // of one delivery, and not of the database
+		}
+		now := time.Now().UnixNano()
+		if last := h.last.Swap(now); now-last > int64(calm) {
+			h.since.Store(0)
+		}
+		h.since.CompareAndSwap(0, now)
+	case "claim", "start", "settle", "sweep":
+		if h.since.Load() != 0 {
+			h.since.Store(0)
+		}
+	}
+}
+
+// writes returns nil unless calls of the database have failed for a while.
+func (h *health) writes() error {
+	since, now := h.since.Load(), time.Now().UnixNano()
+	if since != 0 && h.last.Load()-since >= int64(failing) && now-h.last.Load() <= int64(calm) {
+		return errFailing
+	}
+	return nil
+}
+
+// ready returns nil if the daemon delivers and its database answers and takes what is
+// written.
 func (h *health) ready(ctx context.Context) error {
 	if !h.serving.Load() {
 		return errNotServing
+	}
+	if err := h.writes(); err != nil {
+		return err
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -49,3 +49,50 @@ func TestReadyMeansServingAndAnAnswerOfTheDatabase(t *testing.T) {
 		}
 	})
 }
+
+// TestReadyMeansThatWritesAreTaken: one failure is none, failures for a while are, and it
+// is over with the next write, or when nothing has failed for long.
+func TestReadyMeansThatWritesAreTaken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var h health
+		fails := func() { h.observe(consign.Observation{Event: "error", Err: errors.New("disk full")}) }
+		want := func(when string, failing bool) {
+			t.Helper()
+			if err := h.writes(); errors.Is(err, errFailing) != failing {
+				t.Errorf("%s: %v", when, err)
+			}
+		}
+		fails()
+		time.Sleep(time.Minute)
+		want("after one failure", false)
+		fails()
+		time.Sleep(time.Second)
+		fails()
+		want("after a second of failures", false)
+		time.Sleep(12 * time.Second)
+		fails()
+		want("when they go on", true)
+		h.observe(consign.Observation{Event: "listen"})
+		want("while nothing was written", true)
+		h.serving.Store(true)
+		if err := h.ready(t.Context()); !errors.Is(err, errFailing) {
+			t.Errorf("ready: %v", err)
+		}
+		for _, written := range []string{"claim", "start", "settle", "sweep"} {
+			h.observe(consign.Observation{Event: written})
+			want("after a "+written, false)
+			fails()
+			time.Sleep(11 * time.Second)
+			fails()
+			want("failing again", true)
+		}
+		time.Sleep(calm + time.Second)
+		want("when nothing has failed for long", false)
+		h = health{}
+		for range 5 {
+			h.observe(consign.Observation{Event: "error", Ref: consign.NewRef(), Err: errors.New("a panic")})
+			time.Sleep(5 * time.Second)
+		}
+		want("trouble of one delivery", false)
+	})
+}
