@@ -29,12 +29,13 @@ asked AS (
 )`
 
 // standsSQL holds of an open row l that higher indexes of its task wait for:
-// pending, leased, delivering under a lease that is not over, or still to be
-// claimed again after a crash.
+// pending, leased, delivering under a lease that is not over, or, until somebody has
+// ended it, with attempts left: it may still be claimed again after a crash, or be
+// given back by an owner who writes late that it was refused.
 const standsSQL = `l.terminal IS NULL
                   AND (l.status < 2
                        OR l.lease_until > (SELECT at FROM clock)
-                       OR l.retry = 2 AND l.idempotent
+                       OR l.retry = 2
                           AND (l.deadline IS NULL OR l.deadline > (SELECT at FROM clock))
                           AND (l.max_attempts IS NULL
                                OR l.attempts + CASE WHEN l.profile = 2 AND l.in_flight THEN 1 ELSE 0 END < l.max_attempts))`

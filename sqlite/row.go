@@ -15,10 +15,11 @@ import (
 // of the time.
 
 // standsSQL is true of a delivery g that higher indexes of its task wait for: one
-// that may still be started, or is being delivered. ?1 is the database's now.
+// that may still be started, be it that its late owner gives it back, or is being
+// delivered. ?1 is the database's now.
 const standsSQL = `g.terminal IS NULL
       AND (g.status < 2 OR g.lease_until > ?1
-        OR g.retry = 2 AND g.idempotent AND (g.deadline IS NULL OR g.deadline > ?1)
+        OR g.retry = 2 AND (g.deadline IS NULL OR g.deadline > ?1)
           AND (g.max_attempts IS NULL OR g.attempts + (g.profile = 2 AND g.in_flight) < g.max_attempts))`
 
 // gateSQL is true of a delivery d that no lower index of its task stands before.

@@ -44,6 +44,14 @@ func (e *Engine) resting() bool {
 	return e.routes.rests()
 }
 
+// fromFront has the engine look from the front, however long that takes.
+func (e *Engine) fromFront() {
+	e.mu.Lock()
+	e.routes.rest = time.Time{}
+	e.mu.Unlock()
+	e.Wake()
+}
+
 // lookedUpTo is the due time up to which a look that took d and came to the end has
 // seen everything; zero: not known.
 func (e *Engine) lookedUpTo(life lives, d time.Duration) time.Time {

@@ -3,7 +3,6 @@ package dispatch
 import (
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/consign-go/consign/internal/driver"
 )
@@ -81,9 +80,7 @@ func (e *Engine) follow(ended []driver.Step, n int, life lives) []*Task {
 		tasks, err = e.take(&driver.ClaimRequest{Routes: routes, Limit: n, Next: ended}, life, e.longestLease())
 	}
 	if err != nil {
-		e.mu.Lock()
-		e.routes.rest = time.Time{}
-		e.mu.Unlock()
+		e.fromFront()
 		return nil
 	}
 	next := make(map[string]int, len(tasks))

@@ -67,6 +67,7 @@ func (e *Engine) sweep(ctx context.Context, rest int) (ended int, err error) {
 		}
 	}
 	if ended > 0 {
+		e.fromFront() // the gate of what stands behind them in their tasks may be open
 		e.observe(Observation{Event: "sweep", Count: ended, Duration: time.Since(began)})
 	}
 	return ended, nil
