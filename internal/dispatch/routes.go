@@ -24,7 +24,7 @@ const (
 	sparing     = 20                     // times as long as a look took nothing begins at the front
 	longestRest = 15 * time.Second       // but no longer than this
 	perRow      = 250 * time.Microsecond // of a look for each delivery that it brought, which is no step over anything
-	late        = time.Second            // in which what is due now is committed, mostly; the rest is found from the front
+	late        = 200 * time.Millisecond // in which what is due now is committed, mostly; the rest is found from the front
 )
 
 // route is where intents of one contract are claimed.
