@@ -114,6 +114,10 @@ func drawAction(t *rapid.T, w *world) action {
 	case lifecycle.EvHandAttempt, lifecycle.EvHandFailed:
 		a.told = rapid.SampledFrom([]lifecycle.Outcome{0, lifecycle.NotSent, lifecycle.Refused, lifecycle.Rejected, lifecycle.Unknown}).Draw(t, "told")
 	}
+	switch a.kind {
+	case lifecycle.EvNotSent, lifecycle.EvRefused, lifecycle.EvRejected, lifecycle.EvUnknown, lifecycle.EvSucceeded:
+		a.proof = rapid.SampledFrom([]string{"", "", "", "v1,c2lnbmVk"}).Draw(t, "proof")
+	}
 	a.after, a.delay = drawPause(t, w), rapid.SampledFrom([]time.Duration{0, 0, 0, time.Second}).Draw(t, "delay")
 	a.unheard = rapid.IntRange(0, 9).Draw(t, "unheard") == 0
 	if rapid.IntRange(0, 9).Draw(t, "old") == 0 {
