@@ -181,7 +181,7 @@ func (c *Console) confirmed(ctx context.Context, by operator.By, act operator.Ac
 		if ctx.Err() != nil {
 			return out, ctx.Err()
 		}
-		_, err := c.operator.AcceptEvidence(ctx, by, p.Ref)
+		_, err := c.operator.AcceptEvidence(ctx, by, p.Ref, consign.ID{})
 		out = append(out, operator.Confirmed{Previewed: p, Err: err})
 	}
 	return out, nil

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/consign-go/consign"
@@ -90,8 +91,28 @@ func (c *Console) intent(ctx context.Context, v *visit) (reply, error) {
 		return reply{}, err
 	}
 	r, err := c.showIntent(ctx, v, ref, nil)
-	r.notice = done(v.r.URL.Query().Get("done"))
+	if what := v.r.URL.Query().Get("done"); err == nil && happened(&r.data.(*intentData).Entry, v.who.Name, what) {
+		r.notice = done(what)
+	}
 	return r, err
+}
+
+// happened reports whether what an address says was done to an intent is to be seen
+// there: anybody can make an address, and the person who opens it would believe it.
+func happened(e *operator.Entry, who, what string) bool {
+	switch what {
+	case "resolve", "accept":
+		return e.Current != nil && e.Current.By == who
+	case "prove":
+		return e.Current != nil && e.Current.By == who && e.Current.Source == "proof"
+	case "redeliver", "reissue":
+		return slices.ContainsFunc(e.Chain, func(l operator.Link) bool {
+			return l.Ref == e.Ref && l.How == strings.Replace(what, "deliver", "delivery", 1)
+		})
+	case "cancel":
+		return e.Code == consign.CodeCancelledByOperator
+	}
+	return false
 }
 
 // done is what became of the action that led here. Only these texts can be asked for.

@@ -164,7 +164,7 @@ func TestProofThatComesTooLateIsKeptAndAccepted(t *testing.T) {
 		if e.Status != consign.StatusFailed || !e.Uncertain || !e.Proven || !e.Evidence[0].Late || e.Evidence[0].Proof != proof {
 			f.Errorf("in review: %+v", e)
 		}
-		found, err := f.people.AcceptEvidence(f.Context(), ann, ref)
+		found, err := f.people.AcceptEvidence(f.Context(), ann, ref, consign.ID{})
 		if err != nil || found.Source != "proof" || found.Outcome != operator.FoundDelivered || !strings.Contains(found.Evidence, proof) {
 			f.Errorf("finding %+v, %v", found, err)
 		}
