@@ -90,6 +90,7 @@ func TestProofIsHandedInByTheCommand(t *testing.T) {
 		refused("typed in", "is signed by one of the receiver's keys", 3, "--proof", "it is there, they say")
 		refused("nothing", "proof 0 bytes", 2, "--proof", "")
 		refused("with a finding", "--proof says itself", 2, "--proof", n.signs(a), "--outcome", "not-delivered")
+		refused("late evidence with a finding", "--accept-evidence says itself", 2, "--accept-evidence", "--outcome", "not-delivered", "--evidence", "x")
 		refused("with the late evidence", "--proof says itself", 2, "--proof", n.signs(a), "--accept-evidence")
 		if out := p.must(t, "show", a, "--json"); !strings.Contains(out, `"resolutions":[]`) {
 			t.Errorf("it left something: %s", out)
@@ -176,6 +177,14 @@ func TestProofIsHandedInAtTheDaemonsConsole(t *testing.T) {
 	if said := read(client.Get(page)); !strings.Contains(said, "found delivered") {
 		t.Errorf("after a faulty configuration: %s", said)
 	}
+	p.config(t, n.channel("")+strings.ReplaceAll(console, "VERA_HASH", "CRM_PROOF"))
+	d.signal(syscall.SIGHUP)
+	eventually(t, "the fault at its line", func() bool {
+		return strings.Contains(d.text(), "consign.toml:9: console.users.vera.password_hash_env: what it names is not what")
+	})
+	if said := read(client.Get(page)); !strings.Contains(said, "found delivered") {
+		t.Errorf("after what is no hash: %s", said)
+	}
 	p.config(t, n.channel("")+strings.ReplaceAll(console, "vera", "nora")+"[console]\ntitle = \"other\"\n")
 	d.signal(syscall.SIGHUP)
 	d.await("of the console only the users are reloaded")
@@ -184,4 +193,7 @@ func TestProofIsHandedInAtTheDaemonsConsole(t *testing.T) {
 			t.Fatal("who is gone from the configuration is still signed in")
 		}
 	}
+	p.config(t, n.channel(""))
+	d.signal(syscall.SIGHUP)
+	d.await("nobody can sign in to the console: the configuration names no users and no proxy")
 }
