@@ -239,7 +239,7 @@ func TestProofBesideAFinalNoIsKept(t *testing.T) {
 			f.Fatalf("%+v, %v", r, err)
 		}
 		e, proof := f.show(ref), <-signed
-		if !e.Proven || e.Known != operator.KnownNothing || e.Evidence[0].Proof != proof || e.Evidence[0].Late || e.Evidence[0].Outcome != "rejected" {
+		if !e.Proven || !e.Uncertain || e.ReviewAt.IsZero() || e.Known != operator.KnownNothing || e.Evidence[0].Proof != proof || e.Evidence[0].Late || e.Evidence[0].Outcome != "rejected" {
 			f.Errorf("%+v", e)
 		}
 	})
