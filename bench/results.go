@@ -119,8 +119,10 @@ func (r *Results) PrintConfiguration(w io.Writer) {
 	}
 	fmt.Fprintf(w, "%s; %d rounds; n %d; both: %d workers, pool of %d, %d inserters, %d rows a batch\n",
 		strings.Join(r.Measures, " "), c.Runs, c.N, c.Workers, c.Pool, c.Inserters, c.InsertBatch)
-	fmt.Fprintf(w, "consign: payload %d B, batch %d, lanes %d; river: InsertManyFast, fetch cooldown 2ms, fetch poll 20ms\nsqlite: WAL, synchronous FULL, one connection, %d rows a batch, n %d\n\n",
+	fmt.Fprintf(w, "consign: payload %d B, batch %d, lanes %d; river: InsertManyFast, fetch cooldown 2ms, fetch poll 20ms\nsqlite: WAL, synchronous FULL, one connection, %d rows a batch, n %d\n",
 		c.Payload, c.Batch, c.Lanes, liteBatch, c.SQLite)
+	fmt.Fprintf(w, "P7: %d commits at %d/s; P8, P14: %d old deliveries; P9: a snapshot of %d s, %d deliveries/s meanwhile; P13: %d senders, bodies of %d B\n\n",
+		c.Paced, c.Rate, c.Old, c.SnapshotAge, c.Churn, senders, postSize)
 }
 
 // Print writes one line about a sample, with what each item cost.

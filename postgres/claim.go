@@ -29,15 +29,16 @@ asked AS (
 )`
 
 // gateSQL holds where no lower index of the task of d stands before it: pending,
-// leased, delivering under a lease that is not over, or still to be claimed again
-// after a crash. It is an EXISTS under an OR, which the planner can only run as a
-// look into the gate's index for the row at hand.
+// leased, delivering under a lease that is not over, or, until somebody has ended
+// it, with attempts left: it may still be claimed again after a crash, or be given
+// back by an owner who writes late that it was refused. It is an EXISTS under an OR,
+// which the planner can only run as a look into the gate's index for the row at hand.
 const gateSQL = `(d.gate_task IS NULL OR NOT EXISTS (
                 SELECT FROM {s}delivery l
                 WHERE l.gate_task = d.gate_task AND l.gate_index < d.gate_index AND l.terminal IS NULL
                   AND (l.status < 2
                        OR l.lease_until > (SELECT at FROM clock)
-                       OR l.retry = 2 AND l.idempotent
+                       OR l.retry = 2
                           AND (l.deadline IS NULL OR l.deadline > (SELECT at FROM clock))
                           AND (l.max_attempts IS NULL
                                OR l.attempts + CASE WHEN l.profile = 2 AND l.in_flight THEN 1 ELSE 0 END < l.max_attempts))))`

@@ -8,6 +8,7 @@ import (
 
 	"github.com/consign-go/consign/internal/driver"
 	"github.com/consign-go/consign/internal/driver/drivertest"
+	"github.com/consign-go/consign/internal/effort"
 	"github.com/consign-go/consign/postgres/internal/suite"
 )
 
@@ -46,7 +47,9 @@ func TestDriverSQL(t *testing.T) {
 // and on the memory store, where lifecycle alone decides.
 func TestHistories(t *testing.T) {
 	d := open(t)
-	drivertest.Histories(t, drivertest.Memory(), suite.PGX(t, d.suite(), d.Driver(driver.Key{})), 40)
+	for range effort.Of(1, 2) {
+		drivertest.Histories(t, drivertest.Memory(), suite.PGX(t, d.suite(), d.Driver(driver.Key{})), 40)
+	}
 }
 
 func (d *database) suite() suite.Database { return suite.Database{Pool: d.pool, Schema: d.schema} }

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/consign-go/consign/internal/driver/drivertest"
+	"github.com/consign-go/consign/internal/effort"
 	"github.com/consign-go/consign/sqlite/internal/suite"
 )
 
@@ -32,7 +33,9 @@ func TestConformanceWithoutWAL(t *testing.T) {
 func TestHistoriesAgreeWithMemory(t *testing.T) {
 	db, s := modernc.Fresh(t, 1)
 	var h drivertest.Harness[*sql.Tx] = suite.Harness(t, db, s, false)
-	drivertest.Histories(t, drivertest.Memory(), h, 40)
+	for range effort.Of(1, 5) {
+		drivertest.Histories(t, drivertest.Memory(), h, 40)
+	}
 }
 
 func TestClockIsTheDatabases(t *testing.T) { suite.Clock(t, modernc) }

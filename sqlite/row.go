@@ -15,12 +15,13 @@ import (
 // of the time.
 
 // gateSQL is true of a delivery d that no lower index of its task stands before: one
-// that may still be started, or is being delivered. ?1 is the database's now.
+// that may still be started, be it that its late owner gives it back, or is being
+// delivered. ?1 is the database's now.
 const gateSQL = `(d.gate_task IS NULL OR NOT EXISTS (
     SELECT 1 FROM {s}delivery g INDEXED BY {i}delivery_gate
     WHERE g.gate_task = d.gate_task AND g.gate_index < d.gate_index AND g.terminal IS NULL
       AND (g.status < 2 OR g.lease_until > ?1
-        OR g.retry = 2 AND g.idempotent AND (g.deadline IS NULL OR g.deadline > ?1)
+        OR g.retry = 2 AND (g.deadline IS NULL OR g.deadline > ?1)
           AND (g.max_attempts IS NULL OR g.attempts + (g.profile = 2 AND g.in_flight) < g.max_attempts))))`
 
 // stateColumns are what a decision about a delivery d needs. ?1 is the database's

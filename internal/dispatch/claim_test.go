@@ -88,6 +88,32 @@ func TestLostClaimIsLookedUp(t *testing.T) {
 	}
 }
 
+// Every claim is made under a token of its own, visits included: one whose answer was
+// lost must not be told of what an earlier one has taken, which is being driven.
+func TestEveryClaimHasATokenOfItsOwn(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		k := kinds[2]
+		var mu sync.Mutex
+		calls, tokens := 0, map[lifecycle.Token]bool{}
+		h := &hooked{Store: r.store}
+		h.claim = func(ctx context.Context, req driver.ClaimRequest) ([]driver.Claimed, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			calls++
+			tokens[req.Owner] = true
+			return r.store.Claim(ctx, req)
+		}
+		e := r.engineOn(h, r.served(k))
+		r.visit(e, r.enqueue(k, 1)[0])
+		stop := r.serve(e)
+		r.settled(time.Minute, r.enqueue(k, 3)...)
+		stop()
+		if calls < 3 || len(tokens) != calls || tokens[lifecycle.Token{}] {
+			r.Errorf("%d claims under %d tokens", calls, len(tokens))
+		}
+	})
+}
+
 // A claim that was lost by a visit is looked up as well.
 func TestLostClaimOfAVisitIsLookedUp(t *testing.T) {
 	inBubble(t, func(r *rig) {

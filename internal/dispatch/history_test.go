@@ -206,25 +206,27 @@ func (r *rig) does(d deed, refs []driver.ID) {
 // log alone.
 func TestRandomHistoriesKeepTheInvariants(t *testing.T) {
 	var arrivals, fences, histories int
-	rapid.Check(t, func(rt *rapid.T) {
-		p := drawPlan(rt)
-		var faults []string
-		synctest.Test(t, func(t *testing.T) {
-			s := memory.New()
-			s.Follow()
-			r := &rig{T: t, store: s, far: newReceiver()}
-			var fenced bool
-			faults, fenced = r.play(p)
-			arrivals += len(r.far.log)
-			histories++
-			if fenced {
-				fences++
+	for range effort.Of(1, 10) {
+		rapid.Check(t, func(rt *rapid.T) {
+			p := drawPlan(rt)
+			var faults []string
+			synctest.Test(t, func(t *testing.T) {
+				s := memory.New()
+				s.Follow()
+				r := &rig{T: t, store: s, far: newReceiver()}
+				var fenced bool
+				faults, fenced = r.play(p)
+				arrivals += len(r.far.log)
+				histories++
+				if fenced {
+					fences++
+				}
+			})
+			if faults != nil {
+				rt.Fatalf("%q", faults)
 			}
 		})
-		if faults != nil {
-			rt.Fatalf("%q", faults)
-		}
-	})
+	}
 	if histories >= 1000 && (arrivals < histories || fences == 0) {
 		t.Errorf("%d arrivals and %d with late evidence in %d histories: too little happened", arrivals, fences, histories)
 	}

@@ -303,6 +303,53 @@ func (r *records) overdue(ctx context.Context, ref string) error {
 	return err
 }
 
+// elapse has for some deliveries, in which no process has a hand any more, the effect
+// of d having passed: their times move back, and so does the record of their changes.
+func (r *records) elapse(t *testing.T, refs []string, d time.Duration) {
+	t.Helper()
+	quote, interval := "'", fmt.Sprintf("interval '%d microseconds'", d.Microseconds())
+	if r.sqlite {
+		quote, interval = "X'", fmt.Sprint(d.Microseconds())
+	}
+	rows := " WHERE ref IN (" + quote + strings.Join(refs, "', "+quote) + "')"
+	back := func(columns ...string) string {
+		for i, c := range columns {
+			columns[i] = c + " = " + c + " - " + interval
+		}
+		return " SET " + strings.Join(columns, ", ") + rows
+	}
+	tx, err := r.db.BeginTx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tx.Rollback()
+	var last, more int64
+	count := func(into *int64, query string) {
+		if err := tx.QueryRowContext(t.Context(), query).Scan(into); err != nil {
+			t.Fatalf("%s: %v", query, err)
+		}
+	}
+	exec := func(statement string) {
+		if _, err := tx.ExecContext(t.Context(), statement); err != nil {
+			t.Fatalf("%s: %v", statement, err)
+		}
+	}
+	if !r.sqlite { // a server may still be at what a process that is dead has asked for
+		exec("LOCK TABLE " + r.prefix + "delivery IN SHARE ROW EXCLUSIVE MODE")
+	}
+	exec("UPDATE audit_step" + back("at", "was_lease_until", "is_lease_until"))
+	count(&last, "SELECT COALESCE(max(n), 0) FROM audit_step")
+	exec("UPDATE " + r.prefix + "delivery" + back("due_at", "lease_until", "review_at"))
+	count(&more, fmt.Sprintf("SELECT count(*) FROM audit_step WHERE n > %d AND was_revision = is_revision", last))
+	exec(fmt.Sprintf("DELETE FROM audit_step WHERE n > %d", last))
+	if more != int64(len(refs)) {
+		t.Fatalf("%d deliveries changed as time passed, not %d", more, len(refs))
+	}
+	if err := tx.Commit(); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // bytes is the whole row of a delivery, byte for byte, with where it lies and which
 // transaction wrote it where the database tells.
 func (r *records) bytes(ctx context.Context, ref string) (string, error) {

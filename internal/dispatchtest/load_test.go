@@ -259,3 +259,30 @@ func TestNetworkThatRefusesAndSwallowsLosesNothingAndRepeatsNothing(t *testing.T
 	effort.Note(t, "%d bytes came late", late)
 	d.allSettled(t, c, far, stop())
 }
+
+// The network to PostgreSQL becomes slow: first so that everything takes long and
+// still arrives in time, then so that calls are given up while their bytes trickle,
+// and what they ask for happens afterwards or never. Nothing is lost, nothing that is
+// not idempotent is sent twice, and all settle in the end.
+func TestNetworkThatTricklesLosesNothingAndRepeatsNothing(t *testing.T) {
+	t.Parallel()
+	d := migrated(t, databases[0].make(t))
+	through, proxy := d.behind(t)
+	far := newReceiver(t)
+	far.takes = 10 * time.Millisecond
+	p := program{Address: through, Receiver: far.place(), Policy: steady, Kinds: grid(12*time.Second, 2*time.Second)}
+	c := d.hire(t, 2, p)
+	stop := d.pour(t, p.Kinds)
+	rounds := effort.Of(1, 10)
+	for range rounds {
+		far.more(t, 10)
+		proxy.Slow(1024, 2*time.Millisecond)
+		far.more(t, 10)
+		proxy.Slow(16, 20*time.Millisecond)
+		c.failedCalls(t, 2)
+		proxy.Slow(0, 0)
+	}
+	far.more(t, 10)
+	effort.Note(t, "%d times the network became slow", 2*rounds)
+	d.allSettled(t, c, far, stop())
+}

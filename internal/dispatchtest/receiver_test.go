@@ -126,6 +126,17 @@ func (f *receiver) all() []arrival {
 	return slices.Clone(f.log)
 }
 
+// elapse moves back what came under some keys, as records.elapse does the rest.
+func (f *receiver) elapse(keys []string, d time.Duration) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for i := range f.log {
+		if slices.Contains(keys, f.log[i].key) {
+			f.log[i].at = f.log[i].at.Add(-d)
+		}
+	}
+}
+
 // count is how many requests have come so far.
 func (f *receiver) count() int {
 	f.mu.Lock()

@@ -353,13 +353,21 @@ func ending(t *lifecycle.Transition) bool {
 	return t.Fence.Status == lifecycle.Delivering && t.Set.Generation == t.Fence.Generation && !t.Set.InFlight
 }
 
+// sweeping reports whether a write ends what nobody has in hand any more.
+func sweeping(t *lifecycle.Transition) bool {
+	return t.Set.Generation > t.Fence.Generation && t.Set.Owner == lifecycle.Token{}
+}
+
 func (w *watched) Apply(ctx context.Context, ts []lifecycle.Transition) ([]bool, error) {
 	w.mu.Lock()
 	w.writes = append(w.writes, append([]lifecycle.Transition(nil), ts...))
 	w.mu.Unlock()
 	for i := range ts {
-		if starting(&ts[i]) {
+		switch {
+		case starting(&ts[i]):
 			w.at(ts[i].Ref, atStarting)
+		case sweeping(&ts[i]):
+			w.at(ts[i].Ref, atSweeping)
 		}
 	}
 	w.gate.RLock()
@@ -372,6 +380,8 @@ func (w *watched) Apply(ctx context.Context, ts []lifecycle.Transition) ([]bool,
 			w.at(ts[i].Ref, atStarted)
 		case ending(&ts[i]):
 			w.at(ts[i].Ref, atSettled)
+		case sweeping(&ts[i]):
+			w.at(ts[i].Ref, atSwept)
 		}
 	}
 	return held, err

@@ -80,15 +80,14 @@ func (g *generator) next(now time.Time) ID {
 	return id
 }
 
-// WorkRef returns the ref of the work that a run enqueues under a key: a UUIDv8
-// (RFC 9562, section 5.8) of the run's place in time and 62 bits of a SHA-256 of run
-// and key. So the primary key holds that a work key is unique within its run, and
+// WorkRef returns the ref of the work that a run enqueues under a key: the run's own
+// UUIDv7 with 62 bits of a SHA-256 of run and key in place of its random ones. So the
+// primary key holds that a work key is unique within its run, and
 // the work of one run lies together.
 func WorkRef(run ID, key string) ID {
 	sum := sha256.Sum256(append(run[:], key...))
 	ref := run
 	copy(ref[8:], sum[:8])
-	ref[6] = ref[6]&0x0f | 0x80
 	ref[8] = ref[8]&0x3f | 0x80
 	return ref
 }

@@ -15,6 +15,9 @@ type link struct {
 	// passed on yet, and whether the connection ends after it.
 	spoil func(said []byte) (passed int, cut bool)
 
+	// piece waits and says how many of n bytes are passed on next.
+	piece func(n int) int
+
 	mu    sync.Mutex
 	held  *Held  // not nil while what the client sends is kept back
 	kept  []byte // what was kept back
@@ -22,10 +25,22 @@ type link struct {
 	noted bool   // the server was told so
 }
 
-func newLink(client, server net.Conn, spoil func([]byte) (int, bool)) *link {
+func newLink(client, server net.Conn, spoil func([]byte) (int, bool), piece func(int) int) *link {
 	return &link{
-		client: client, server: server, clientDone: make(chan struct{}), serverDone: make(chan struct{}), spoil: spoil,
+		client: client, server: server, clientDone: make(chan struct{}), serverDone: make(chan struct{}), spoil: spoil, piece: piece,
 	}
+}
+
+// pass passes bytes on, piece by piece.
+func (l *link) pass(to net.Conn, said []byte) error {
+	for len(said) > 0 {
+		n := l.piece(len(said))
+		if _, err := to.Write(said[:n]); err != nil {
+			return err
+		}
+		said = said[n:]
+	}
+	return nil
 }
 
 // hold begins to keep back what the client sends, unless that is so already.
@@ -61,7 +76,7 @@ func (l *link) up() {
 			l.kept = append(l.kept, buffer[:n]...)
 			l.held.once.Do(func() { close(l.held.arrived) })
 		default:
-			if _, failed := l.server.Write(buffer[:n]); err == nil {
+			if failed := l.pass(l.server, buffer[:n]); err == nil {
 				err = failed
 			}
 		}
@@ -103,9 +118,7 @@ func (l *link) down() {
 			passed = len(said) // no more will be said
 		}
 		if passed > 0 && listening {
-			if _, failed := l.client.Write(said[:passed]); failed != nil {
-				listening = false
-			}
+			listening = l.pass(l.client, said[:passed]) == nil
 		}
 		said = append(said[:0], said[passed:]...)
 		if err != nil || cut {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"sync"
+	"time"
 )
 
 // Proxy stands between clients and a server and passes on what they say. It
@@ -12,8 +13,8 @@ import (
 //
 // Hold and Release make bytes late: what a client sends is really kept back, the
 // client can give up and be gone, and the server gets the bytes afterwards, as a
-// network may deliver them. CutAnswer loses an answer that was given, and Cut
-// everything that is under way.
+// network may deliver them. CutAnswer loses an answer that was given, Cut everything
+// that is under way, and Slow has everything trickle.
 type Proxy struct {
 	listener net.Listener
 	running  sync.WaitGroup
@@ -21,6 +22,7 @@ type Proxy struct {
 	mu               sync.Mutex
 	network, address string // of the server
 	refusing         bool
+	slow             pace
 
 	links  map[*link]bool
 	answer *Answer // to be cut; nil: none
@@ -77,6 +79,33 @@ func (p *Proxy) Refuse(refusing bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.refusing = refusing
+}
+
+// pace is how fast bytes are passed on: at most so many, each time after a pause.
+type pace struct {
+	bytes int
+	pause time.Duration
+}
+
+// Slow has what is said from now on, on every connection and in both directions,
+// passed on in pieces of at most so many bytes, each after a pause: the first one is
+// latency, the others a narrow line. Slow(0, 0) is an ordinary network again.
+func (p *Proxy) Slow(bytes int, pause time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.slow = pace{bytes, pause}
+}
+
+// piece waits as Slow has it and returns how many of n bytes are passed on next.
+func (p *Proxy) piece(n int) int {
+	p.mu.Lock()
+	slow := p.slow
+	p.mu.Unlock()
+	if slow.bytes <= 0 {
+		return n
+	}
+	time.Sleep(slow.pause)
+	return min(n, slow.bytes)
 }
 
 // dial connects to the server, nil: the client gets no connection.
@@ -164,7 +193,7 @@ func (p *Proxy) accept() {
 			client.Close()
 			continue
 		}
-		l := newLink(client, server, p.spoil)
+		l := newLink(client, server, p.spoil, p.piece)
 		p.mu.Lock()
 		if p.closed {
 			l.cut()

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -223,4 +224,33 @@ func TestCutEndsWhatIsOpenAndNothingElse(t *testing.T) {
 	defer again.Close()
 	say(t, again, "two")
 	s.hears(t, "two")
+}
+
+// What is said on a slow network comes whole, in order, and late, in both directions;
+// afterwards the network is an ordinary one.
+func TestSlowNetworkTrickles(t *testing.T) {
+	s := serve(t)
+	p, c, answers := proxied(t, s)
+	const pause = 5 * time.Millisecond
+	p.Slow(7, pause)
+	line := strings.Repeat("0123456789", 20)
+	began := time.Now()
+	if _, err := io.WriteString(c, line+"\n"); err != nil {
+		t.Fatal(err)
+	}
+	if told := <-s.told; told != line {
+		t.Errorf("the server was told %q", told)
+	}
+	if took, least := time.Since(began), pause*time.Duration(len(line)/7); took < least {
+		t.Errorf("%d bytes took %s, want %s or more", len(line), took, least)
+	}
+	if answer, err := answers.ReadString('\n'); answer != "ok\n" || err != nil {
+		t.Errorf("%q, %v", answer, err)
+	}
+	p.Slow(0, 0)
+	long := strings.Repeat("x", 50_000)
+	go io.WriteString(c, long+"\n")
+	if told := <-s.told; told != long {
+		t.Errorf("the server was told %d bytes", len(told))
+	}
 }

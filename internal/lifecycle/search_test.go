@@ -24,6 +24,10 @@ type searched struct {
 	contract lifecycle.Contract // zero: not known until a claim
 	carried  bool               // a redelivery: uncertain, its digest bound
 	hand     bool
+
+	owners   int  // who act on it. Default: 2
+	attempts int  // that a claim brings where it brings the contract. Default: 2
+	gated    bool // its gate is closed at first, and opens at any moment
 }
 
 // searchContract has room for a start until 2 of its lease's 4 units are left.
@@ -55,7 +59,7 @@ var searches = []searched{
 // first is the world in which the intent has just been created.
 func (c *searched) first() world {
 	w := world{store: store{policy: searchPolicy, row: row{
-		profile: c.profile, contract: c.contract, gateOpen: true, lease: none, review: none, deadline: none,
+		profile: c.profile, contract: c.contract, gateOpen: !c.gated, lease: none, review: none, deadline: none,
 	}}}
 	if c.contract.MaxAge > 0 {
 		w.store.row.deadline = c.contract.MaxAge
@@ -85,22 +89,30 @@ func TestEveryHistoryOfTwoOwnersKeepsTheInvariants(t *testing.T) {
 			}
 			effort.Note(t, "%d states, %d events, %d fenced, %d overtaken", len(s.nodes), s.edges, s.fenced, s.overtaken)
 			t.Logf("statuses %v, codes %v", s.statuses, s.codes)
-			if s.upTo == 0 && (len(s.nodes) < 1000 || s.fenced < 1000 || s.overtaken < 100) {
-				t.Error("the search did too little")
-			}
+			s.didEnough(t)
 		})
+	}
+}
+
+func (s *search) didEnough(t *testing.T) {
+	t.Helper()
+	if s.upTo == 0 && (len(s.nodes) < 1000 || s.fenced < 1000 || s.overtaken < 100) {
+		t.Error("the search did too little")
 	}
 }
 
 // brings is the contract that a claim copies where the intent has none.
 func (c *searched) brings() lifecycle.Contract {
-	return searchContract(lifecycle.Process, !c.hand, 2, 7*unit)
+	return searchContract(lifecycle.Process, !c.hand, max(c.attempts, 2), 7*unit)
 }
 
 // actions lists what may happen next, whatever the state.
 func (c *searched) actions() []action {
 	list := []action{{after: unit}}
-	for who := range 2 {
+	if c.gated {
+		list = append(list, action{opens: true})
+	}
+	for who := range max(c.owners, 2) {
 		for k := lifecycle.EvClaim; k <= lifecycle.EvHandFailed; k++ {
 			list = append(list, c.variants(action{kind: k, who: who, digest: 'x', contract: c.brings(), wait: unit})...)
 		}
@@ -153,8 +165,11 @@ func (c *searched) variants(a action) []action {
 type search struct {
 	actions []action
 	upTo    int // stop after so many nodes; 0: never
+	byHand  int // attempts that are marked by hand, where there is no limit. Default: 2
 	nodes   []node
 	seen    map[world]int32
+	keeps   bool
+	follows [][]edge // by node, if keeps
 	tally
 }
 
@@ -179,17 +194,32 @@ type node struct {
 // tally counts what was met, so that a walk that did too little fails.
 type tally struct {
 	edges, fenced, overtaken int
-	statuses                 map[lifecycle.Status]int
+	statuses                 [16]int // by Status
+	applied                  [32]int // by EventKind
 	codes                    map[lifecycle.Code]int
-	applied                  map[lifecycle.EventKind]int
+}
+
+// add adds what was met elsewhere.
+func (m *tally) add(other *tally) {
+	m.edges, m.fenced, m.overtaken = m.edges+other.edges, m.fenced+other.fenced, m.overtaken+other.overtaken
+	for i, n := range other.statuses {
+		m.statuses[i] += n
+	}
+	for i, n := range other.applied {
+		m.applied[i] += n
+	}
+	if m.codes == nil {
+		m.codes = map[lifecycle.Code]int{}
+	}
+	for code, n := range other.codes {
+		m.codes[code] += n
+	}
 }
 
 // walk visits everything that can be reached, and then follows every way home.
 func (s *search) walk(first world) error {
 	s.seen = map[world]int32{}
-	s.tally = tally{
-		statuses: map[lifecycle.Status]int{}, codes: map[lifecycle.Code]int{}, applied: map[lifecycle.EventKind]int{},
-	}
+	s.tally = tally{codes: map[lifecycle.Code]int{}}
 	first.canonical()
 	s.visit(&first, -1, step{})
 	for i := 0; i < len(s.nodes); i++ {
@@ -199,7 +229,10 @@ func (s *search) walk(first world) error {
 		for n := range s.actions {
 			for _, late := range delays {
 				w, a := s.nodes[i].world, s.actions[n]
-				if w.store.row.contract.MaxAttempts == 0 && w.store.row.attempts > 1 && repeats(a.kind) {
+				if a.who > 0 && w.owners[a.who] == w.owners[a.who-1] {
+					break // interchangeable with the one before
+				}
+				if w.store.row.contract.MaxAttempts == 0 && w.store.row.attempts >= max(s.byHand, 2) && repeats(a.kind) {
 					break // by hand there is no limit, and the search wants one
 				}
 				a.delay = late
@@ -211,8 +244,10 @@ func (s *search) walk(first world) error {
 				if a.kind != 0 && d.t.Answer != lifecycle.Apply {
 					break // nothing changed, and no delay will change that
 				}
+				takes := held && (claims(a.kind) || starts(a.kind) && w.store.row.inFlight)
 				w.canonical()
-				s.visit(&w, int32(i), step{int16(n), late})
+				to := s.visit(&w, int32(i), step{int16(n), late})
+				s.keep(i, edge{to: to, passes: int8((a.after + a.delay) / unit), only: a.kind == 0, opens: a.opens, takes: takes})
 			}
 		}
 		if err := s.goOn(int32(i)); err != nil {
@@ -246,7 +281,9 @@ func (m *tally) count(w *world, d *decided, held bool) {
 	}
 	if held {
 		m.statuses[w.store.row.status]++
-		m.codes[w.store.row.code]++
+		if code := w.store.row.code; code != "" {
+			m.codes[code]++
+		}
 		m.applied[d.event.Kind]++
 	}
 }
@@ -269,8 +306,8 @@ func (s *search) history(i int32, last action) string {
 }
 
 // canonical forgets what can no longer make a difference: how long ago things
-// were, how high the numbers are, which of two dead claims was whose, and who of
-// the two holds the claim: that one is called a from here on.
+// were, how high the numbers are, which of several dead claims was whose, and who
+// of the owners holds the claim.
 func (w *world) canonical() {
 	r, now := &w.store.row, w.store.now
 	shift := func(moment *at, floor time.Duration) {
@@ -292,8 +329,19 @@ func (w *world) canonical() {
 
 	const high = 9
 	dead, live := lifecycle.Token{0xff}, r.owner
-	if live[0] == 'b' || w.owners[0].token == (lifecycle.Token{}) {
-		w.owners[0], w.owners[1] = w.owners[1], w.owners[0] // whoever holds it is called a
+	rank := func(mine *claimed) int {
+		switch {
+		case mine.token == lifecycle.Token{}:
+			return 2 // has nothing
+		case mine.token == live && mine.generation == r.generation:
+			return 0 // holds it, and is called a from here on
+		}
+		return 1
+	}
+	for i := range w.owners { // they are interchangeable
+		for k := i; k > 0 && rank(&w.owners[k]) < rank(&w.owners[k-1]); k-- {
+			w.owners[k], w.owners[k-1] = w.owners[k-1], w.owners[k]
+		}
 	}
 	rename := func(token *lifecycle.Token) {
 		switch {
@@ -306,15 +354,13 @@ func (w *world) canonical() {
 	}
 	for i := range w.owners {
 		mine := &w.owners[i]
-		switch {
-		case mine.token == lifecycle.Token{}:
-		case mine.token == live && mine.generation == r.generation:
+		switch rank(mine) {
+		case 0:
 			mine.generation = high
-		default:
+			rename(&mine.token)
+		case 1:
 			*mine = claimed{token: dead, generation: high - 1, attempt: 1}
-			continue
 		}
-		rename(&mine.token)
 	}
 	j := &w.judge
 	j.openGen -= r.generation - high
@@ -335,6 +381,7 @@ func (w *world) canonical() {
 func (s *search) goOn(i int32) error {
 	for way := range s.nodes[i].calm {
 		w := s.nodes[i].world
+		w.store.row.gateOpen = true // whoever stood before it has come to an end
 		if w.store.over() {
 			s.nodes[i].calm[way] = -1
 			continue

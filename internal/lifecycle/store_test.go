@@ -157,6 +157,7 @@ type world struct {
 type action struct {
 	kind      lifecycle.EventKind // 0: only time passes
 	who       int                 // the owner who reports or claims
+	opens     bool                // the gate opens first
 	after     time.Duration       // passes before the event
 	delay     time.Duration       // passes between the decision and the write
 	code      lifecycle.Code
@@ -174,6 +175,9 @@ type action struct {
 
 func (a action) String() string {
 	text := fmt.Sprintf("after %v: ", a.after)
+	if a.opens {
+		text += "the gate opens, "
+	}
 	if a.kind == 0 {
 		return text + "-"
 	}
@@ -257,6 +261,7 @@ func (w *world) land(d *decided, unheard bool) (held bool, broken error) {
 // do is decide and land with the action's time passing.
 func (w *world) do(a action) (d decided, held bool, broken error) {
 	w.store.now += a.after
+	w.store.row.gateOpen = w.store.row.gateOpen || a.opens
 	if a.kind == 0 {
 		return decided{}, false, w.judge.look(&w.store)
 	}

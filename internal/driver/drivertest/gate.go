@@ -13,7 +13,7 @@ func gateTests[TX any]() []test[TX] {
 		{"closed by a pending lower index", "a lower index goes first, also while it is not due", gatePending[TX]},
 		{"closed by a leased lower index", "a lower index that may yet start goes first, also after its lease", gateLeased[TX]},
 		{"closed while a lower index is delivered", "order is kept until the lease is over", gateDelivering[TX]},
-		{"closed while a lower index may be reclaimed", "T2c comes first", gateReclaimable[TX]},
+		{"closed while a lower index may be started again", "T2c and a late refusal come first", gateReclaimable[TX]},
 		{"opened by an end, and stays open", "failed, delivered and stopped siblings hold nobody back", gateEnds[TX]},
 		{"opened by a stranded lower index", "a stranded sibling holds nobody back", gateStranded[TX]},
 		{"one claim takes one of a task", "a claim does not overtake itself", gateInOneClaim[TX]},
@@ -102,6 +102,16 @@ func gateReclaimable[TX any](b *bench[TX]) {
 	b.take(low)
 	b.apply(low, is(lifecycle.EvStart))
 	b.shift(lease + time.Minute)
+	b.gate(high, false, "its owner may still write that it was refused")
+	b.apply(low, is(lifecycle.EvRefused))
+	b.gate(high, false, "so it did")
+
+	low, high = b.pair(with(scheduled, once))
+	b.take(low)
+	b.apply(low, is(lifecycle.EvStart))
+	b.shift(lease + policy.SettleMargin + time.Minute)
+	b.gate(high, false, "nobody has ended it yet")
+	b.apply(low, is(lifecycle.EvSweep))
 	b.gate(high, true, "not idempotent, so never reclaimed")
 
 	low, high = b.pair(with(scheduled, func(c *lifecycle.Contract) { c.MaxAge = 5 * time.Minute }))

@@ -89,8 +89,9 @@ func (t *tables) gateOpen(d *delivery, now time.Time) bool {
 }
 
 // standsBefore reports whether higher indexes of the task wait for d: while it
-// may still be started, or is being delivered. Waiting for the settle margin of a
-// reclaim counts, or a higher index would slip in between.
+// may still be started, or is being delivered. One whose lease is over counts for as
+// long as somebody may claim it again, or its owner may still write that it was
+// refused: it would be pending again, and a higher index have slipped in between.
 func (d *delivery) standsBefore(now time.Time) bool {
 	s := &d.state
 	switch s.Status {
@@ -104,7 +105,7 @@ func (d *delivery) standsBefore(now time.Time) bool {
 		if s.Profile == lifecycle.Message && s.InFlight {
 			spent++ // the crash would count it
 		}
-		return s.Contract.Retry == lifecycle.Schedule && s.Contract.Idempotent &&
+		return s.Contract.Retry == lifecycle.Schedule &&
 			(d.deadline.IsZero() || d.deadline.After(now)) &&
 			(s.Contract.MaxAttempts == 0 || spent < s.Contract.MaxAttempts)
 	}
