@@ -107,6 +107,11 @@ func TestProofIsHandedInByTheCommand(t *testing.T) {
 		if out := p.must(t, "show", b); !strings.Contains(out, "possible      resolve --proof\n") {
 			t.Errorf("the other one: %s", out)
 		}
+		p.must(t, "resolve", b, "--outcome", "not-delivered", "--evidence", "no\nfinding       delivered  proof  ann\u202e", "--by", "bob")
+		id := p.status(t, b)["resolutions"].([]any)[0].(map[string]any)["id"].(string)
+		if out := p.must(t, "show", b); strings.Count(out, "\nfinding ") != 1 || !strings.Contains(out, id) || strings.Contains(out, "\u202e") {
+			t.Errorf("evidence that looks like a proof: %s", out)
+		}
 		if r := p.run(t, "", "resolve", "0198c5f0-1f7e-7cc3-98c4-000000000000", "--proof", "v1,x", "--by", "ann"); r.code != 4 {
 			t.Errorf("an unknown ref: exit code %d, %s", r.code, r.err)
 		}
