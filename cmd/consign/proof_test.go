@@ -5,7 +5,6 @@ import (
 	"encoding/base64"
 	"io"
 	"net/http"
-	"net/http/cookiejar"
 	"net/http/httptest"
 	"net/url"
 	"strings"
@@ -133,23 +132,7 @@ func TestProofIsHandedInAtTheDaemonsConsole(t *testing.T) {
 	defer d.stop()
 	ref := p.enqueue(t, `{"n":1}`, "--channel", "crm")
 	p.becomes(t, ref, "failed")
-	jar, err := cookiejar.New(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	client := &http.Client{Jar: jar}
-	read := func(resp *http.Response, err error) string {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer resp.Body.Close()
-		body, err := io.ReadAll(resp.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return string(body)
-	}
+	client, read := visitor(t)
 	token := func(page string) string {
 		t.Helper()
 		found := tokenOf.FindStringSubmatch(page)
