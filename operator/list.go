@@ -115,11 +115,11 @@ func (o *Operator) summaries(ctx context.Context, refs []driver.ID) ([]Summary, 
 		at[records[i].Intent.Ref] = &records[i]
 	}
 	var out []Summary
-	var certain []driver.ID
+	var certain []driver.ID // that a proof may contradict: something was bound that can be signed
 	for _, ref := range refs {
 		if r := at[ref]; r != nil && !r.State.Erased {
 			s := summary(r)
-			if out = append(out, s); s.Known == KnownNot {
+			if out = append(out, s); s.Known == KnownNot && r.State.Digest != (lifecycle.Digest{}) {
 				certain = append(certain, ref)
 			}
 		}
