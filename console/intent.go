@@ -222,6 +222,9 @@ func (c *Console) told(ctx context.Context, v *visit, ref consign.Ref, err error
 	if showErr != nil {
 		return reply{}, err
 	}
+	if e := &r.data.(*intentData).Entry; errors.Is(err, operator.ErrChanged) && e.Current != nil && e.Current.By == v.who.Name {
+		n.Text = "It has a finding of yours already: " + said(err) + ". Nothing more was written." // sent twice, or from another window
+	}
 	r.notice, r.status = n, status
 	form := v.r.PostForm
 	r.data.(*intentData).Typed = typed{form.Get("outcome"), form.Get("evidence"), form.Get("proof"), form.Get("why")}

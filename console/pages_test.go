@@ -197,6 +197,9 @@ func TestProofIsHandedIn(t *testing.T) {
 		t.Fatalf("done: %v", got)
 	}
 	d.want(otto.act(page, page+"/prove", url.Values{"proof": {"v1,c2lnbmVk\r\n"}}), 200, "The proof holds", "finding from proof", "found delivered", "outcome unknown")
+	a = otto.act(page, page+"/prove", url.Values{"proof": {"v1,c2lnbmVk"}}) // a double click
+	d.want(a, 409, "It has a finding of yours already", "Nothing more was written")
+	d.without(a, "Somebody else")
 	work := d.Unknown(d.Work("triaged", scene.Once))
 	d.want(otto.get("/intents/"+work.String()), 200, "a receiver signs the body alone")
 }
@@ -349,6 +352,7 @@ func TestBulkIsPreviewedThenConfirmed(t *testing.T) {
 	d.want(preview, 200, "Possible: 1", "nothing in the log answers")
 	_, seen, _ := strings.Cut(preview.body, `name="seen" value="`)
 	seen, _, _ = strings.Cut(seen, `"`)
+	d.want(anna.act("/review/all", "/bulk/confirm", url.Values{"act": {"accept"}, "seen": {late.String() + "@1"}}), 200, "✕", "changed meanwhile")
 	d.want(anna.act("/review/all", "/bulk/confirm", url.Values{"act": {"accept"}, "seen": {seen}}), 200, "✓")
 	d.want(anna.get("/intents/"+late.String()), 200, "found delivered")
 }
