@@ -19,7 +19,7 @@ type Proof struct {
 // request. An error means that nothing in it is known to be that, and says why in words
 // that can be shown: the channel is not declared here, has no [Channel.CheckProof], or
 // found no such proof.
-func (o *Outbox[TX]) CheckProof(ctx context.Context, channel string, p Proof) (string, error) {
+func (o *Outbox[TX]) CheckProof(ctx context.Context, channel string, p Proof) (signed string, err error) {
 	c, known := o.channels[channel]
 	switch {
 	case !known:
@@ -27,5 +27,10 @@ func (o *Outbox[TX]) CheckProof(ctx context.Context, channel string, p Proof) (s
 	case c.CheckProof == nil:
 		return "", errors.New("this program knows no way to check proofs of the channel")
 	}
+	defer func() {
+		if recover() != nil { // what it panics with may hold content
+			signed, err = "", errors.New("the channel's check of proofs has panicked")
+		}
+	}()
 	return c.CheckProof(ctx, p)
 }

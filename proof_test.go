@@ -54,3 +54,17 @@ func TestProofIsKeptWithAnAttemptThatComesTooLate(t *testing.T) {
 		consign.Attempt{}.KeepProof(long)
 	})
 }
+
+// A check that panics has found nothing, and what it panics with is not told.
+func TestCheckOfProofsMayPanic(t *testing.T) {
+	onBothDesks(t, consign.Options{Channels: []consign.Channel{{Name: "crm", CheckProof: func(_ context.Context, p consign.Proof) (string, error) { panic(p.Text) }}}},
+		func(t *testing.T, h *host, _ *desk) {
+			o := h.outbox.(interface {
+				CheckProof(ctx context.Context, channel string, p consign.Proof) (string, error)
+			})
+			signed, err := o.CheckProof(t.Context(), "crm", consign.Proof{Text: "content"})
+			if signed != "" || err == nil || !strings.Contains(err.Error(), "panicked") || strings.Contains(err.Error(), "content") {
+				t.Errorf("%q, %v", signed, err)
+			}
+		})
+}

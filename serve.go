@@ -29,8 +29,8 @@ type Attempt struct {
 // its outcome comes too late to be written down, a person accepts the proof as a
 // finding. proof is 1 to 1,024 bytes of printable ASCII; anything else is not kept.
 // Call it inside the effect, and only with what you have checked against Key and the
-// request: nobody checks it again. It changes nothing about what the effect's error
-// means. An attempt that was made by hand keeps none.
+// request: nobody checks it again. Beside an error it makes the outcome uncertain: the
+// receiver has said two things. An attempt that was made by hand keeps none.
 func (a Attempt) KeepProof(proof string) { a.of.Prove(proof) }
 
 // Result is what became of a visit.

@@ -167,12 +167,12 @@ export RAPID_NOFAILFILE=true # a failure's seed is printed instead
 timeout=10m                  # per package
 if [[ $mode == long ]]; then
 	export RAPID_CHECKS=${RAPID_CHECKS:-1000}
-	export CONSIGN_PROOF=long
+	export CONSIGN_EFFORT=long
 	timeout=${CONSIGN_SOAK:+25h} # a soak may go on for a day
 	timeout=${timeout:-2h}
 	kept=${CONSIGN_SUMMARY:-${TMPDIR:-/tmp}/consign-proof-$(date -u +%Y%m%dT%H%M%SZ).txt}
 else
-	export CONSIGN_PROOF=
+	export CONSIGN_EFFORT=
 fi
 export CONSIGN_SUMMARY=$scratch/notes # a line from each proof, see internal/effort
 : >"$CONSIGN_SUMMARY"

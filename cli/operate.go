@@ -67,8 +67,11 @@ A proof that does not hold is refused (3) and changes nothing.`,
 			}
 		}
 		handed := cmd.Flags().Changed("proof")
-		if handed && (accept || outcome != "" || f.Evidence != "") {
+		switch {
+		case handed && (accept || outcome != "" || f.Evidence != ""):
 			return usage("--proof says itself what was found: leave out --outcome, --evidence and --accept-evidence")
+		case accept && (outcome != "" || f.Evidence != ""):
+			return usage("--accept-evidence says itself what was found: leave out --outcome and --evidence")
 		}
 		p, err := t.open(cmd, Need{Deliver: handed}) // the keys of proofs are among what sending needs
 		if err != nil {
@@ -84,7 +87,7 @@ A proof that does not hold is refused (3) and changes nothing.`,
 		case handed:
 			r, err = o.AcceptProof(cmd.Context(), *by, ref, operator.Signed{Proof: proof, Supersedes: f.Supersedes}, p)
 		case accept:
-			r, err = o.AcceptEvidence(cmd.Context(), *by, ref)
+			r, err = o.AcceptEvidence(cmd.Context(), *by, ref, f.Supersedes)
 		default:
 			r, err = o.Resolve(cmd.Context(), *by, ref, f)
 		}

@@ -3,6 +3,7 @@ package cli
 import (
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -61,7 +62,22 @@ func (t *Tree) printResult(cmd *cobra.Command, r consign.Result) error {
 
 // columns puts fields on a line, two spaces apart, empty ones at the end left out.
 func columns(fields ...string) string {
-	return strings.TrimRight(strings.Join(fields, "  "), " ")
+	return oneLine(strings.TrimRight(strings.Join(fields, "  "), " "))
+}
+
+// oneLine escapes what breaks a line or turns its direction: what somebody wrote must
+// not look like something that this program says.
+func oneLine(s string) string {
+	var b strings.Builder
+	for _, r := range s {
+		if strconv.IsPrint(r) {
+			b.WriteRune(r)
+			continue
+		}
+		quoted := strconv.QuoteRune(r)
+		b.WriteString(quoted[1 : len(quoted)-1])
+	}
+	return b.String()
 }
 
 // refArg reads the argument REF.

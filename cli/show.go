@@ -68,6 +68,7 @@ type chainJSON struct {
 	Ref    string `json:"ref"`
 	How    string `json:"how"` // "first", "redelivery" or "reissue"
 	Status string `json:"status"`
+	Found  string `json:"found"` // the current finding about it; empty: there is none
 }
 
 // choiceJSON is what can be done, and what speaks against it.
@@ -124,7 +125,7 @@ func whole(e *operator.Entry) *intentJSON {
 		v.Resolutions = append(v.Resolutions, resolutionJSON(&e.Resolutions[i]))
 	}
 	for _, l := range e.Chain {
-		v.Chain = append(v.Chain, chainJSON{l.Ref.String(), l.How, string(l.Status)})
+		v.Chain = append(v.Chain, chainJSON{l.Ref.String(), l.How, string(l.Status), string(l.Found)})
 	}
 	for _, c := range e.Choices {
 		v.Choices = append(v.Choices, choiceJSON{string(c.Action), c.Refused, c.Warning})
@@ -135,7 +136,7 @@ func whole(e *operator.Entry) *intentJSON {
 // text is the intent for people.
 func (v *intentJSON) text() string {
 	var b strings.Builder
-	line := func(name string, value any) { fmt.Fprintf(&b, "%-14s%v\n", name, value) }
+	line := func(name string, value any) { fmt.Fprintf(&b, "%-14s%s\n", name, oneLine(fmt.Sprint(value))) }
 	line("ref", v.Ref)
 	line("profile", orDash(v.Profile))
 	line("kind", orDash(v.Kind))
@@ -162,11 +163,11 @@ func (v *intentJSON) text() string {
 		}
 	}
 	for _, r := range v.Resolutions {
-		line("finding", columns(r.At.String(), r.Outcome, r.Source, r.By, r.Evidence))
+		line("finding", columns(r.At.String(), r.ID, r.Outcome, r.Source, r.By, r.Evidence))
 	}
 	if len(v.Chain) > 1 {
 		for _, c := range v.Chain {
-			line("chain", columns(c.Ref, c.How, c.Status))
+			line("chain", columns(c.Ref, c.How, c.Status, c.Found))
 		}
 	}
 	for _, c := range v.Choices {

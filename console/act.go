@@ -12,6 +12,15 @@ import (
 // to browsers, which send carriage returns).
 func lines(s string) string { return strings.ReplaceAll(s, "\r\n", "\n") }
 
+// supersedes is the finding that the form corrects; the zero ID: none.
+func supersedes(v *visit) (consign.ID, error) {
+	s := v.r.PostFormValue("supersedes")
+	if s == "" {
+		return consign.ID{}, nil
+	}
+	return consign.ParseID(s)
+}
+
 func (c *Console) resolve(ctx context.Context, v *visit) (reply, error) {
 	ref, err := refOf(v)
 	if err != nil {
@@ -19,10 +28,8 @@ func (c *Console) resolve(ctx context.Context, v *visit) (reply, error) {
 	}
 	form := v.r.PostForm
 	f := operator.Finding{Outcome: operator.Outcome(form.Get("outcome")), Evidence: lines(form.Get("evidence"))}
-	if s := form.Get("supersedes"); s != "" {
-		if f.Supersedes, err = consign.ParseID(s); err != nil {
-			return reply{}, err
-		}
+	if f.Supersedes, err = supersedes(v); err != nil {
+		return reply{}, err
 	}
 	if _, err := c.operator.Resolve(ctx, v.by(), ref, f); err != nil {
 		return c.told(ctx, v, ref, err)
@@ -35,7 +42,11 @@ func (c *Console) accept(ctx context.Context, v *visit) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	if _, err := c.operator.AcceptEvidence(ctx, v.by(), ref); err != nil {
+	wrong, err := supersedes(v)
+	if err != nil {
+		return reply{}, err
+	}
+	if _, err := c.operator.AcceptEvidence(ctx, v.by(), ref, wrong); err != nil {
 		return c.told(ctx, v, ref, err)
 	}
 	return after(v, ref, "accept"), nil
@@ -47,12 +58,9 @@ func (c *Console) prove(ctx context.Context, v *visit) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	form := v.r.PostForm
-	s := operator.Signed{Proof: form.Get("proof")}
-	if id := form.Get("supersedes"); id != "" {
-		if s.Supersedes, err = consign.ParseID(id); err != nil {
-			return reply{}, err
-		}
+	s := operator.Signed{Proof: v.r.PostFormValue("proof")}
+	if s.Supersedes, err = supersedes(v); err != nil {
+		return reply{}, err
 	}
 	if _, err := c.operator.AcceptProof(ctx, v.by(), ref, s, c.o.Proofs); err != nil {
 		return c.told(ctx, v, ref, err)

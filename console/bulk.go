@@ -37,7 +37,7 @@ type bulkRow struct {
 var bulkTexts = map[operator.Action][2]string{
 	operator.ActRedeliver: {"Redeliver", actionTexts[operator.ActRedeliver][1]},
 	operator.ActReissue:   {"Reissue", actionTexts[operator.ActReissue][1]},
-	bulkAccept:            {"Accept late evidence", "Records for each that a success was observed late. Its status stays as it is."},
+	bulkAccept:            {"Accept late evidence", "Records for each that it was delivered: a success was observed late, or its receiver signed that it executed it. Its status stays as it is."},
 }
 
 // may reports whether somebody may do act to many at once.
@@ -181,7 +181,13 @@ func (c *Console) confirmed(ctx context.Context, by operator.By, act operator.Ac
 		if ctx.Err() != nil {
 			return out, ctx.Err()
 		}
-		_, err := c.operator.AcceptEvidence(ctx, by, p.Ref)
+		e, err := c.operator.Show(ctx, p.Ref)
+		if err == nil && e.Revision != p.Revision {
+			err = operator.ErrChanged
+		}
+		if err == nil {
+			_, err = c.operator.AcceptEvidence(ctx, by, p.Ref, consign.ID{})
+		}
 		out = append(out, operator.Confirmed{Previewed: p, Err: err})
 	}
 	return out, nil

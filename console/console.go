@@ -251,6 +251,11 @@ func (c *Console) guarded(needs Permission, p page) http.Handler {
 				"Your session has ended, so nothing was done.", "Sign in, look again, then decide again.", "/sign-in", "Sign in",
 			}})
 			return
+		case !safe && errors.As(r.ParseForm(), new(*http.MaxBytesError)):
+			c.render(w, v, reply{status: http.StatusRequestEntityTooLarge, page: "message", title: "It did not work", data: message{
+				"The form is too large, so nothing was done.", "", "", "",
+			}})
+			return
 		case !safe && !c.ownForm(r, v):
 			c.render(w, v, reply{status: http.StatusForbidden, page: "message", title: "Refused", data: message{
 				"This form is not one of yours, so nothing was done.", "Open the page anew and send it from there.", "/", "Overview",
@@ -288,7 +293,6 @@ func (c *Console) ownForm(r *http.Request, v *visit) bool {
 // failed is the page about an error that no page has told itself.
 func (c *Console) failed(v *visit, err error) reply {
 	var own *consign.Error
-	var tooLarge *http.MaxBytesError
 	out := reply{page: "message", title: "It did not work"}
 	switch {
 	case errors.Is(err, consign.ErrNotFound):
@@ -297,9 +301,6 @@ func (c *Console) failed(v *visit, err error) reply {
 	case errors.As(err, &own) && errors.Is(err, consign.ErrInvalid):
 		out.status = http.StatusUnprocessableEntity
 		out.data = message{"Something that was asked for is not possible:", said(err), "", ""}
-	case errors.As(err, &tooLarge):
-		out.status = http.StatusRequestEntityTooLarge
-		out.data = message{"The form is too large, so nothing was done.", "", "", ""}
 	case errors.Is(err, operator.ErrChanged), errors.Is(err, operator.ErrRefused):
 		out.status = http.StatusConflict
 		out.data = message{"Nothing was written.", said(err), "", ""}

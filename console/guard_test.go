@@ -125,6 +125,14 @@ func TestNobodyIsSignedInByDefault(t *testing.T) {
 	}
 }
 
+// TestLargeFormsAreRefusedAsThat: and not as somebody else's.
+func TestLargeFormsAreRefusedAsThat(t *testing.T) {
+	d := open(t, Options{})
+	page, otto := "/intents/"+d.Unknown(d.Message("mail", scene.Once)).String(), d.person("otto")
+	d.want(otto.act(page, page+"/prove", url.Values{"proof": {strings.Repeat("x", maxForm)}}), 413, "too large", "nothing was done")
+	d.want(d.somebody().post(page+"/prove", url.Values{"proof": {strings.Repeat("x", maxForm)}}), 401)
+}
+
 // TestForeignFormsAreRefused: without the token, with another's, and from another
 // site.
 func TestForeignFormsAreRefused(t *testing.T) {

@@ -76,6 +76,16 @@ type User struct {
 	Password string
 }
 
+// Check returns what is wrong with a user, as consign.ErrInvalid: with the name, the
+// role or what should be a password's hash.
+func (u User) Check() error {
+	var fs faults
+	if fs.user("user", u); len(fs) > 0 {
+		return &consign.Error{Op: "check user", Faults: fs, Err: consign.ErrInvalid}
+	}
+	return nil
+}
+
 // Proxy trusts a reverse proxy that authenticates people and says in headers who
 // they are. The proxy must remove these headers from what it is sent.
 type Proxy struct {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/consign-go/consign"
@@ -90,8 +91,28 @@ func (c *Console) intent(ctx context.Context, v *visit) (reply, error) {
 		return reply{}, err
 	}
 	r, err := c.showIntent(ctx, v, ref, nil)
-	r.notice = done(v.r.URL.Query().Get("done"))
+	if what := v.r.URL.Query().Get("done"); err == nil && happened(&r.data.(*intentData).Entry, v.who.Name, what) {
+		r.notice = done(what)
+	}
 	return r, err
+}
+
+// happened reports whether what an address says was done to an intent is to be seen
+// there: anybody can make an address, and the person who opens it would believe it.
+func happened(e *operator.Entry, who, what string) bool {
+	switch what {
+	case "resolve", "accept":
+		return e.Current != nil && e.Current.By == who
+	case "prove":
+		return e.Current != nil && e.Current.By == who && e.Current.Source == "proof"
+	case "redeliver", "reissue":
+		return slices.ContainsFunc(e.Chain, func(l operator.Link) bool {
+			return l.Ref == e.Ref && l.How == strings.Replace(what, "deliver", "delivery", 1)
+		})
+	case "cancel":
+		return e.Code == consign.CodeCancelledByOperator
+	}
+	return false
 }
 
 // done is what became of the action that led here. Only these texts can be asked for.
@@ -200,6 +221,9 @@ func (c *Console) told(ctx context.Context, v *visit, ref consign.Ref, err error
 	r, showErr := c.showIntent(ctx, v, ref, nil)
 	if showErr != nil {
 		return reply{}, err
+	}
+	if e := &r.data.(*intentData).Entry; errors.Is(err, operator.ErrChanged) && e.Current != nil && e.Current.By == v.who.Name {
+		n.Text = "It has a finding of yours already: " + said(err) + ". Nothing more was written." // sent twice, or from another window
 	}
 	r.notice, r.status = n, status
 	form := v.r.PostForm

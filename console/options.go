@@ -141,14 +141,18 @@ func (fs *faults) users(users []User) {
 	seen := map[string]bool{}
 	for i, u := range users {
 		field := "users[" + strconv.Itoa(i) + "]"
-		fs.identity(field, u.Identity)
+		fs.user(field, u)
 		if seen[u.Name] {
 			fs.add(field+".name", "is there twice")
 		}
 		seen[u.Name] = true
-		if _, err := readHash(u.Password); err != nil {
-			fs.add(field+".password", err.Error())
-		}
+	}
+}
+
+func (fs *faults) user(field string, u User) {
+	fs.identity(field, u.Identity)
+	if _, err := readHash(u.Password); err != nil {
+		fs.add(field+".password", err.Error())
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/url"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -196,8 +197,60 @@ func TestProofIsHandedIn(t *testing.T) {
 		t.Fatalf("done: %v", got)
 	}
 	d.want(otto.act(page, page+"/prove", url.Values{"proof": {"v1,c2lnbmVk\r\n"}}), 200, "The proof holds", "finding from proof", "found delivered", "outcome unknown")
+	a = otto.act(page, page+"/prove", url.Values{"proof": {"v1,c2lnbmVk"}}) // a double click
+	d.want(a, 409, "It has a finding of yours already", "Nothing more was written")
+	d.without(a, "Somebody else")
 	work := d.Unknown(d.Work("triaged", scene.Once))
 	d.want(otto.get("/intents/"+work.String()), 200, "a receiver signs the body alone")
+}
+
+// TestProofAgainstACertainNoLeavesItUnknown, on its page and in lists.
+func TestProofAgainstACertainNoLeavesItUnknown(t *testing.T) {
+	known := signatures{}
+	d := open(t, Options{Proofs: known})
+	ref := d.Rejected(d.Message("mail", scene.Once))
+	known[ref.String()] = "v1,c2lnbmVk"
+	page, otto := "/intents/"+ref.String(), d.person("otto")
+	d.want(otto.get("/intents"), 200, "failed, not delivered")
+	d.want(otto.act(page, page+"/prove", url.Values{"proof": {"v1,c2lnbmVk"}}), 200, "The proof holds", "outcome unknown")
+	for _, path := range []string{page, "/intents"} {
+		d.want(otto.get(path), 200, "outcome unknown")
+		d.without(otto.get(path), "failed, not delivered")
+	}
+}
+
+// TestLateEvidenceIsAcceptedOverAFinding: the form says what it corrects.
+func TestLateEvidenceIsAcceptedOverAFinding(t *testing.T) {
+	d := open(t, Options{})
+	ref := d.Unknown(d.Message("mail", scene.Once))
+	page, otto := "/intents/"+ref.String(), d.person("otto")
+	d.want(otto.act(page, page+"/resolve", url.Values{"outcome": {"not-delivered"}, "evidence": {"no such key"}}), 200, "Your finding is recorded")
+	d.Proven(ref, "v1,c2lnbmVk")
+	a := otto.get(page)
+	d.want(a, 200, "Accept the proof", "It corrects the present finding")
+	found := regexp.MustCompile(`name="supersedes" value="([^"]+)"`).FindStringSubmatch(a.body)
+	d.want(otto.act(page, page+"/accept", url.Values{}), 409, "supersede finding")
+	d.want(otto.act(page, page+"/accept", url.Values{"supersedes": {found[1]}}), 200, "The evidence is recorded as the finding", "finding from proof")
+	d.without(otto.get(page), "Accept the proof")
+}
+
+// TestAddressesClaimNothing: that something was done is said where it is to be seen,
+// whatever the address of the page says.
+func TestAddressesClaimNothing(t *testing.T) {
+	d := open(t, Options{})
+	ref := d.Unknown(d.Message("mail", scene.Once))
+	page, otto := "/intents/"+ref.String(), d.person("otto")
+	for _, what := range []string{"resolve", "accept", "prove", "redeliver", "reissue", "cancel", "pause", "confirm"} {
+		for _, path := range []string{page + "?done=" + what, "/review?done=" + what + "&was=" + ref.String()} {
+			a := otto.get(path)
+			d.want(a, 200)
+			d.without(a, done(what).Text)
+		}
+	}
+	d.want(otto.act(page, page+"/resolve", url.Values{"outcome": {"abandoned"}, "evidence": {"x"}}), 200, done("resolve").Text)
+	d.want(otto.get("/review?done=resolve&was="+ref.String()), 200, done("resolve").Text, "Open it")
+	d.without(otto.get(page+"?done=prove"), done("prove").Text)
+	d.without(d.person("olga").get(page+"?done=resolve"), done("resolve").Text)
 }
 
 // TestProofThatCameLateLeadsTheEntry: before other evidence, as what it is.
@@ -299,6 +352,7 @@ func TestBulkIsPreviewedThenConfirmed(t *testing.T) {
 	d.want(preview, 200, "Possible: 1", "nothing in the log answers")
 	_, seen, _ := strings.Cut(preview.body, `name="seen" value="`)
 	seen, _, _ = strings.Cut(seen, `"`)
+	d.want(anna.act("/review/all", "/bulk/confirm", url.Values{"act": {"accept"}, "seen": {late.String() + "@1"}}), 200, "✕", "changed meanwhile")
 	d.want(anna.act("/review/all", "/bulk/confirm", url.Values{"act": {"accept"}, "seen": {seen}}), 200, "✓")
 	d.want(anna.get("/intents/"+late.String()), 200, "found delivered")
 }

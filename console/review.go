@@ -2,6 +2,7 @@ package console
 
 import (
 	"context"
+	"errors"
 
 	"github.com/consign-go/consign"
 	"github.com/consign-go/consign/operator"
@@ -41,11 +42,31 @@ func (c *Console) review(ctx context.Context, v *visit) (reply, error) {
 	} else if page.Next != "" { // it was decided while the list was read
 		return reply{to: "/review?after=" + query(page.Next)}, nil
 	}
-	n := done(q.Get("done"))
-	if was, err := consign.ParseRef(q.Get("was")); err == nil && n != nil {
-		n.Link, n.Name = "/intents/"+was.String(), "Open it, to send it again or to correct this"
+	n, err := c.doneTo(ctx, v, q.Get("was"), q.Get("done"))
+	if err != nil {
+		return reply{}, err
 	}
 	return reply{page: "review", title: "Review", data: &d, notice: n}, nil
+}
+
+// doneTo is what became of the intent that was here before; nil: nothing.
+func (c *Console) doneTo(ctx context.Context, v *visit, was, what string) (*notice, error) {
+	ref, err := consign.ParseRef(was)
+	if err != nil {
+		return nil, nil
+	}
+	e, err := c.operator.Show(ctx, ref)
+	switch {
+	case errors.Is(err, consign.ErrNotFound):
+		return nil, nil
+	case err != nil:
+		return nil, err
+	case !happened(&e, v.who.Name, what):
+		return nil, nil
+	}
+	n := done(what)
+	n.Link, n.Name = "/intents/"+ref.String(), "Open it, to send it again or to correct this"
+	return n, nil
 }
 
 // queueData is the whole queue as a list.

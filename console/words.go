@@ -94,6 +94,12 @@ func outcomeText(e operator.Evidence) standing {
 	return standing{"?", "unknown", "outcome unknown"}
 }
 
+// answered reports whether there is evidence to accept: some that no finding agrees
+// with yet.
+func answered(e operator.Entry) bool {
+	return e.Answer != "" && (e.Current == nil || e.Current.Outcome != e.Answer)
+}
+
 // foundText is what a finding says.
 func foundText(o operator.Outcome) string {
 	switch o {
@@ -189,7 +195,7 @@ func length(d time.Duration) string {
 // functions are what templates may call.
 func (c *Console) functions() template.FuncMap {
 	return template.FuncMap{
-		"standing": standingOf, "status": statusText, "outcome": outcomeText, "found": foundText, "counted": counted,
+		"standing": standingOf, "status": statusText, "outcome": outcomeText, "found": foundText, "answered": answered, "counted": counted,
 		"excerpt": excerptOf, "digest": digest, "length": length, "advice": operator.Advice,
 		"ago":   func(t time.Time) string { return ago(c.o.now(), t) },
 		"stamp": func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05") + " UTC" },

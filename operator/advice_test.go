@@ -87,7 +87,7 @@ func TestBadArgumentsAreToldAllAtOnce(t *testing.T) {
 			_, err := o.Resolve(ctx, nobody, consign.Ref{}, operator.Finding{Outcome: "maybe", Evidence: long})
 			return err
 		}, []string{"by.who", "by.why", "ref", "evidence", "outcome"}},
-		"accept": {func() error { _, err := o.AcceptEvidence(ctx, nobody, consign.Ref{}); return err }, []string{"by.who", "by.why", "ref"}},
+		"accept": {func() error { _, err := o.AcceptEvidence(ctx, nobody, consign.Ref{}, consign.ID{}); return err }, []string{"by.who", "by.why", "ref"}},
 		"redeliver": {func() error {
 			_, err := o.Redeliver(ctx, operator.By{Who: " ", Why: "\x00"}, consign.Ref{})
 			return err

@@ -129,7 +129,8 @@ type Evidence struct {
 type Link struct {
 	Summary
 	Predecessor consign.Ref
-	How         string // "first", "redelivery", "reissue"
+	How         string  // "first", "redelivery", "reissue"
+	Found       Outcome // the current finding about it; empty: there is none
 }
 
 // Action names something that can be done about an intent.
@@ -179,6 +180,16 @@ func summary(r *driver.Record) Summary {
 		out.Profile = profileOf(p)
 	}
 	return out
+}
+
+// doubt calls unknown what the record calls certain and a proof that was handed in
+// contradicts: the far side has said two things. found is about any intents.
+func (s *Summary) doubt(found []driver.Resolution) {
+	for i := range found {
+		if f := &found[i]; s.Known == KnownNot && f.Source == driver.FromProof && f.Ref == driver.ID(s.Ref.ID) {
+			s.Known = KnownNothing
+		}
+	}
 }
 
 func profileOf(p lifecycle.Profile) consign.Profile {

@@ -115,12 +115,23 @@ func (o *Operator) summaries(ctx context.Context, refs []driver.ID) ([]Summary, 
 		at[records[i].Intent.Ref] = &records[i]
 	}
 	var out []Summary
+	var certain []driver.ID // that a proof may contradict: something was bound that can be signed
 	for _, ref := range refs {
 		if r := at[ref]; r != nil && !r.State.Erased {
-			out = append(out, summary(r))
+			s := summary(r)
+			if out = append(out, s); s.Known == KnownNot && r.State.Digest != (lifecycle.Digest{}) {
+				certain = append(certain, ref)
+			}
 		}
 	}
-	return out, nil
+	if len(certain) == 0 {
+		return out, nil
+	}
+	found, err := o.desk.Resolutions(ctx, certain)
+	for i := range out {
+		out[i].doubt(found)
+	}
+	return out, err
 }
 
 // open are the statuses that are not an end.

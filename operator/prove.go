@@ -24,7 +24,7 @@ const maxProof = 2048
 // Signed is a proof that a person got from the receiver, by its own endpoint or log.
 type Signed struct {
 	// Proof is the text as the receiver hands it out: 1 to 2,048 bytes of printable
-	// ASCII. What of it the receiver signed is kept as the evidence of the finding, and
+	// ASCII, in one line or several. What of it the receiver signed is kept as the evidence of the finding, and
 	// goes with the intent when that is erased.
 	Proof string
 
@@ -46,11 +46,14 @@ type Signed struct {
 // which receivers sign the body alone.
 func (o *Operator) AcceptProof(ctx context.Context, by By, ref consign.Ref, s Signed, c Checker) (Resolution, error) {
 	const op = "accept proof"
-	s.Proof = strings.TrimSpace(s.Proof)
+	s.Proof = strings.Join(strings.Fields(s.Proof), " ") // a log or a terminal may have wrapped it
 	var fs faults
 	fs.by(by)
 	fs.ref(ref)
-	if fs.text("proof", s.Proof, 1, maxProof, true); !printable(s.Proof) {
+	switch n := len(s.Proof); {
+	case n == 0 || n > maxProof:
+		fs.add("proof", fmt.Sprintf("%d bytes, limit 1 to %d", n, maxProof))
+	case !printable(s.Proof):
 		fs.add("proof", "is not printable ASCII")
 	}
 	if err := fs.err(op); err != nil {

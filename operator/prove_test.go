@@ -68,7 +68,7 @@ func TestProofThatIsHandedInIsChecked(t *testing.T) {
 		}
 		valid := h.signed("p", e.DeliveryKey, e.Digest)
 		for what, bad := range map[string]operator.Signed{
-			"none": {}, "blank": {Proof: " \n"}, "too long": {Proof: strings.Repeat("v", 2049)}, "not ASCII": {Proof: "v1,é"}, "two lines": {Proof: "v1,\nx"},
+			"none": {}, "blank": {Proof: " \n"}, "too long": {Proof: strings.Repeat("v", 2049)}, "not ASCII": {Proof: "v1,é"}, "a NUL": {Proof: "v1,\x00"},
 		} {
 			_, err := h.ann.AcceptProof(h.ctx, ann, ref, bad, c)
 			h.is(what, err, consign.ErrInvalid)
@@ -82,7 +82,7 @@ func TestProofThatIsHandedInIsChecked(t *testing.T) {
 		}
 
 		// What else stands beside it is not kept: nobody can type a proof in.
-		f, err := h.ann.AcceptProof(h.ctx, ann, ref, operator.Signed{Proof: "\n v1,bm90aGluZw== " + valid + " delivered-says-ann \r\n"}, c)
+		f, err := h.ann.AcceptProof(h.ctx, ann, ref, operator.Signed{Proof: "\n v1,bm90aGluZw==\r\n" + valid + " delivered-says-ann \r\n"}, c)
 		h.ok(err)
 		if f.Outcome != operator.FoundDelivered || f.Source != "proof" || f.By != "ann" ||
 			!strings.HasSuffix(f.Evidence, "signed "+valid) || !strings.Contains(f.Evidence, e.DeliveryKey.String()) || strings.Contains(f.Evidence, "says") {
@@ -144,6 +144,8 @@ func TestProofStandsAgainstTheRecordAndAgainstFindings(t *testing.T) {
 		h.ok(err)
 		if e := h.show(certain); e.Status != consign.StatusFailed || e.Uncertain || e.Current.Source != "proof" {
 			h.Errorf("the record changed: %+v", e)
+		} else if e.Known != operator.KnownNothing || e.Chain[0].Known != operator.KnownNothing || h.known(certain) != operator.KnownNothing {
+			h.Errorf("what the receiver has signed is called not delivered: %s, %s, %s", e.Known, e.Chain[0].Known, h.known(certain))
 		}
 
 		ref := h.unknown(message("mail", once))
@@ -196,7 +198,7 @@ func TestLateProofLeadsAndIsAccepted(t *testing.T) {
 			!strings.Contains(e.Do, "signed") {
 			h.Errorf("entry %+v", e)
 		}
-		f, err := h.ann.AcceptEvidence(h.ctx, ann, ref)
+		f, err := h.ann.AcceptEvidence(h.ctx, ann, ref, consign.ID{})
 		h.ok(err)
 		if f.Outcome != operator.FoundDelivered || f.Source != "proof" || !strings.Contains(f.Evidence, proof) {
 			h.Errorf("finding %+v", f)
@@ -208,17 +210,82 @@ func TestLateProofLeadsAndIsAccepted(t *testing.T) {
 		// A final no that came with a proof says two things: it is not called certain.
 		torn := h.start(message("mail", once))
 		h.happen(torn, lifecycle.Event{Kind: lifecycle.EvRejected, HTTPStatus: 400, Proof: proof})
-		if e := h.show(torn); e.Known != operator.KnownNothing || !e.Proven || e.Uncertain || e.Status != consign.StatusFailed {
+		if e := h.show(torn); e.Known != operator.KnownNothing || !e.Proven || !e.Uncertain || e.Status != consign.StatusFailed || !strings.Contains(e.Means, "all the same") {
 			h.Errorf("torn: %+v", e)
 		}
 		if _, err := h.bob.Redeliver(h.ctx, bob, torn); !errors.Is(err, operator.ErrRefused) {
 			h.Errorf("it was sent again: %v", err)
 		}
-		found, err := h.ann.AcceptEvidence(h.ctx, ann, torn)
+		if got := h.review(); len(got) != 1 || got[0] != torn || h.known(torn) != operator.KnownNothing {
+			h.Errorf("it does not wait for a person: %v, %s", got, h.known(torn))
+		}
+		found, err := h.ann.AcceptEvidence(h.ctx, ann, torn, consign.ID{})
 		h.ok(err)
 		_, err = h.bob.Resolve(h.ctx, bob, torn, operator.Finding{Outcome: operator.FoundNotDelivered, Evidence: "their bug", Supersedes: found.ID})
 		h.is("a correction", err, nil)
 	})
+}
+
+// What came late after somebody had found otherwise supersedes that, by its name.
+func TestLateEvidenceSupersedesAFinding(t *testing.T) {
+	onEveryStore(t, func(h *host) {
+		ref := h.unknown(message("mail", once))
+		first, err := h.ann.Resolve(h.ctx, ann, ref, operator.Finding{Outcome: operator.FoundNotDelivered, Evidence: "no such key"})
+		h.ok(err)
+		h.late(ref, 1, lifecycle.Accepted)
+		_, err = h.bob.Reissue(h.ctx, bob, ref)
+		h.refusal("what was observed late", err, "accept that evidence")
+		_, err = h.bob.AcceptEvidence(h.ctx, bob, ref, consign.ID{})
+		h.is("without naming the finding", err, operator.ErrChanged)
+		second, err := h.bob.AcceptEvidence(h.ctx, bob, ref, first.ID)
+		h.ok(err)
+		if e := h.show(ref); *e.Current != second || second.Supersedes != first.ID || second.Outcome != operator.FoundDelivered {
+			h.Errorf("findings %+v", e.Resolutions)
+		}
+	})
+}
+
+// A proof about the first of a chain holds for what was sent after it: nothing of the
+// chain is sent again while a finding says that something of it was delivered.
+func TestProofSpeaksForTheWholeChain(t *testing.T) {
+	onEveryStore(t, func(h *host) {
+		h.serves(servesMessage("mail", once))
+		ref := h.unknown(message("mail", once))
+		first, err := h.ann.Resolve(h.ctx, ann, ref, operator.Finding{Outcome: operator.FoundNotDelivered, Evidence: "no such key"})
+		h.ok(err)
+		sent, err := h.ann.Reissue(h.ctx, ann, ref)
+		h.ok(err)
+		h.ok(cancel(h)(h.ann, ann, sent.Ref))
+		e := h.show(ref)
+		proof := operator.Signed{Proof: h.signed("p", e.DeliveryKey, e.Digest), Supersedes: first.ID}
+		found, err := h.bob.AcceptProof(h.ctx, bob, ref, proof, h.checker("p"))
+		h.ok(err)
+		_, err = h.ann.Reissue(h.ctx, ann, sent.Ref)
+		h.refusal("the successor of what is proven", err, ref.String())
+		_, err = h.ann.Redeliver(h.ctx, ann, sent.Ref)
+		h.refusal("the successor of what is proven", err, "delivered")
+		if e := h.show(sent.Ref); e.Current != nil || len(e.Resolutions) != 0 || e.Chain[0].Found != operator.FoundDelivered ||
+			e.Chain[1].Found != "" || !strings.Contains(e.Do, "Do not send it again") {
+			h.Errorf("the successor: %+v", e)
+		}
+		_, err = h.bob.Resolve(h.ctx, bob, ref, operator.Finding{Outcome: operator.FoundNotDelivered, Evidence: "their bug", Supersedes: found.ID})
+		h.ok(err)
+		_, err = h.ann.Reissue(h.ctx, ann, sent.Ref)
+		h.is("once that was corrected", err, nil)
+	})
+}
+
+// known is what a list says of ref.
+func (h *host) known(ref consign.Ref) operator.Known {
+	h.Helper()
+	page, err := h.ann.List(h.ctx, operator.Filter{})
+	h.ok(err)
+	for _, s := range page.Entries {
+		if s.Ref == ref {
+			return s.Known
+		}
+	}
+	return ""
 }
 
 // Proofs go with the intent that they are about.

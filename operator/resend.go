@@ -149,10 +149,13 @@ func (v *view) maySend(act Action) error {
 	} else if l != nil {
 		return refused(op, "a success was observed late: accept that evidence as the finding")
 	}
-	f := v.current()
-	if f != nil && f.Finding != driver.FoundNotDelivered {
+	if f := v.foundAgainst(); f != nil && f.Ref != v.record.Intent.Ref {
+		return refused(op, fmt.Sprintf("%s has found %q of %s, which was sent for the same thing; where that is wrong, supersede it first",
+			f.By, outcomeOf(f.Finding), f.Ref))
+	} else if f != nil {
 		return refused(op, fmt.Sprintf("%s has found %q; where that is wrong, supersede it first", f.By, outcomeOf(f.Finding)))
 	}
+	f := v.current()
 	switch {
 	case !uncertain(s):
 		return nil

@@ -233,7 +233,7 @@ func TestLateEvidenceShowsOnTheWholeChain(t *testing.T) {
 				h.Errorf("evidence of %s: %+v, answer %q", ref, e.Evidence, e.Answer)
 			}
 		}
-		_, err = h.ann.AcceptEvidence(h.ctx, ann, sent.Ref)
+		_, err = h.ann.AcceptEvidence(h.ctx, ann, sent.Ref, consign.ID{})
 		h.ok(err)
 	})
 }

@@ -107,9 +107,12 @@ func (o *Operator) Resolve(ctx context.Context, by By, ref consign.Ref, f Findin
 // answer; the source is then the proof. A program that trusts such evidence calls it
 // for each entry of a review whose Answer is not empty; Who is then the program.
 //
+// supersedes is the current finding, where there is one that the evidence shows to be
+// wrong; the zero ID: there is none.
+//
 // Errors are those of [Operator.Resolve]; ErrRefused also where nothing in the log
-// answers the question, and ErrChanged where there is a finding already.
-func (o *Operator) AcceptEvidence(ctx context.Context, by By, ref consign.Ref) (Resolution, error) {
+// answers the question.
+func (o *Operator) AcceptEvidence(ctx context.Context, by By, ref consign.Ref, supersedes consign.ID) (Resolution, error) {
 	const op = "accept evidence"
 	var fs faults
 	fs.by(by)
@@ -125,14 +128,16 @@ func (o *Operator) AcceptEvidence(ctx context.Context, by By, ref consign.Ref) (
 		if answer == nil {
 			return driver.Resolution{}, refused(op, "nothing that came late answers whether it was delivered")
 		}
-		text := fmt.Sprintf("intent %s, generation %d, attempt %d: %s", answer.Ref, answer.Generation, answer.Number, answer.Outcome)
+		f := driver.Resolution{Finding: driver.FoundDelivered, Source: driver.FromEvidence, Supersedes: driver.ID(supersedes)}
+		f.Evidence = fmt.Sprintf("intent %s, generation %d, attempt %d: %s", answer.Ref, answer.Generation, answer.Number, answer.Outcome)
 		if answer.HTTPStatus != 0 {
-			text += ", status " + strconv.Itoa(answer.HTTPStatus)
+			f.Evidence += ", status " + strconv.Itoa(answer.HTTPStatus)
 		}
 		if answer.Proof != "" {
-			return driver.Resolution{Finding: driver.FoundDelivered, Source: driver.FromProof, Evidence: text + "; the receiver signed " + answer.Proof}, nil
+			f.Source = driver.FromProof
+			f.Evidence += "; the receiver signed " + answer.Proof
 		}
-		return driver.Resolution{Finding: driver.FoundDelivered, Source: driver.FromEvidence, Evidence: text}, nil
+		return f, nil
 	})
 }
 
@@ -189,8 +194,8 @@ func (v *view) mayResolve(op string) error {
 		return &consign.Error{Op: op, Err: consign.ErrNotFound}
 	case s.Stranded(), s.Status == lifecycle.ReconciliationRequired, s.Status == lifecycle.Failed && s.Uncertain:
 		return nil
-	case s.Status == lifecycle.Failed && (len(v.found) > 0 || v.answer() != nil):
-		return nil // a proof stands against what the record says for certain
+	case s.Status == lifecycle.Failed && v.current() != nil:
+		return nil // a proof stood against what the record says for certain
 	case s.Status == lifecycle.Succeeded:
 		return refused(op, "a success was observed: there is nothing to find out")
 	case s.Status.Terminal():

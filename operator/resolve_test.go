@@ -213,10 +213,10 @@ func cancel(h *host) func(o *operator.Operator, by operator.By, ref consign.Ref)
 func TestLateEvidenceAnswersAndIsAccepted(t *testing.T) {
 	onEveryStore(t, func(h *host) {
 		ref := h.unknown(message("mail", once))
-		_, err := h.ann.AcceptEvidence(h.ctx, ann, ref)
+		_, err := h.ann.AcceptEvidence(h.ctx, ann, ref, consign.ID{})
 		h.refusal("nothing came late", err, "late")
 		h.late(ref, 7, lifecycle.Unknown)
-		_, err = h.ann.AcceptEvidence(h.ctx, ann, ref)
+		_, err = h.ann.AcceptEvidence(h.ctx, ann, ref, consign.ID{})
 		h.refusal("what came late answers nothing", err, "late")
 		h.late(ref, 1, lifecycle.Accepted)
 		h.late(ref, 8, lifecycle.Refused)
@@ -230,7 +230,7 @@ func TestLateEvidenceAnswersAndIsAccepted(t *testing.T) {
 		if e.Known != operator.KnownNothing || len(h.review()) != 1 {
 			h.Error("evidence became a finding by itself")
 		}
-		f, err := h.ann.AcceptEvidence(h.ctx, ann, ref)
+		f, err := h.ann.AcceptEvidence(h.ctx, ann, ref, consign.ID{})
 		h.ok(err)
 		if f.Outcome != operator.FoundDelivered || f.Source != "late evidence" || !strings.Contains(f.Evidence, "accepted") {
 			h.Errorf("finding %+v", f)
@@ -238,7 +238,7 @@ func TestLateEvidenceAnswersAndIsAccepted(t *testing.T) {
 		if got := h.show(ref); got.Status != consign.StatusFailed || len(h.review()) != 0 {
 			h.Errorf("after: %+v", got.Summary)
 		}
-		_, err = h.bob.AcceptEvidence(h.ctx, bob, ref)
+		_, err = h.bob.AcceptEvidence(h.ctx, bob, ref, consign.ID{})
 		h.is("accepted twice", err, operator.ErrChanged)
 	})
 }

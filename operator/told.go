@@ -17,6 +17,9 @@ func (v *view) advice(gone bool, answer *driver.Logged) (means, do string) {
 			do = Advice(consign.CodeOutcomeUnknown).Do
 		}
 	}
+	if s.Code == consign.CodeRejected && answer != nil && answer.Proof != "" {
+		means = "The far side said no, and has signed all the same that it executed this."
+	}
 	f := v.current()
 	_, sent := v.successor()
 	switch {
@@ -28,6 +31,8 @@ func (v *view) advice(gone bool, answer *driver.Logged) (means, do string) {
 		do = "The receiver signed that it executed this: accept its proof as the finding."
 	case answer != nil:
 		do = "A success was observed late: accept that evidence as the finding."
+	case v.foundAgainst() != nil:
+		do = "Do not send it again: see what was found about the others of its chain, and record that about this one where it waits."
 	case f != nil && !incurable[s.Code]:
 		do = "It was found not delivered. Reissue it if it is still wanted."
 	case f == nil && uncertain(s) && s.Code != "" && s.Code != consign.CodeOutcomeUnknown && s.Status.Terminal():

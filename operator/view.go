@@ -22,7 +22,7 @@ type view struct {
 	chain   []driver.Chained            // first to last
 	records map[driver.ID]driver.Record // of the chain
 	log     []driver.Logged             // of the chain
-	found   []driver.Resolution         // about the intent, oldest first
+	found   []driver.Resolution         // about the chain, of each intent the oldest first
 	serving []driver.Serves
 	sent    *driver.Audited // that it was sent again, where its successor is gone
 }
@@ -61,7 +61,7 @@ func (o *Operator) facts(ctx context.Context, refs []driver.ID) (*facts, error) 
 	if f.log, err = o.desk.Logs(ctx, all); err != nil {
 		return nil, err
 	}
-	if f.found, err = o.desk.Resolutions(ctx, refs); err != nil {
+	if f.found, err = o.desk.Resolutions(ctx, all); err != nil {
 		return nil, err
 	}
 	f.serving, err = o.desk.Serving(ctx, live)
@@ -98,7 +98,7 @@ func (f *facts) view(ref driver.ID) *view {
 		}
 	}
 	for _, found := range f.found {
-		if found.Ref == ref {
+		if _, mine := v.records[found.Ref]; mine {
 			v.found = append(v.found, found)
 		}
 	}
@@ -171,11 +171,30 @@ func (v *view) successor() (driver.ID, bool) {
 	return driver.ID{}, false
 }
 
-// current returns the finding that no other supersedes; nil: there is none.
-func (v *view) current() *driver.Resolution {
+// current returns the finding about the intent that no other supersedes; nil: there is
+// none.
+func (v *view) current() *driver.Resolution { return v.currentOf(v.record.Intent.Ref) }
+
+// currentOf is current for any intent of the chain.
+func (v *view) currentOf(ref driver.ID) *driver.Resolution {
 	for i := len(v.found) - 1; i >= 0; i-- {
 		f := &v.found[i]
-		if !slices.ContainsFunc(v.found, func(o driver.Resolution) bool { return o.Supersedes == f.ID }) {
+		if f.Ref == ref && !slices.ContainsFunc(v.found, func(o driver.Resolution) bool { return o.Supersedes == f.ID }) {
+			return f
+		}
+	}
+	return nil
+}
+
+// foundAgainst returns a finding that speaks against sending again: that something of
+// the chain was delivered, or is not wanted any more. One about the intent itself goes
+// first; nil: there is none.
+func (v *view) foundAgainst() *driver.Resolution {
+	if f := v.current(); f != nil && f.Finding != driver.FoundNotDelivered {
+		return f
+	}
+	for _, c := range v.chain {
+		if f := v.currentOf(c.Ref); f != nil && f.Finding != driver.FoundNotDelivered {
 			return f
 		}
 	}
@@ -203,18 +222,12 @@ func (v *view) accepted(key driver.ID) *driver.Logged {
 }
 
 // answer returns the row of the log that settles the question about this intent; nil:
-// nothing does. Where the record says for certain that nothing was executed, only what
-// the receiver signed stands against it.
+// nothing does, or there is no question.
 func (v *view) answer() *driver.Logged {
-	s := &v.record.State
-	if s.Erased || s.Status == lifecycle.Succeeded {
+	if s := &v.record.State; s.Erased || !uncertain(s) {
 		return nil
 	}
-	l := v.accepted(v.record.Intent.Key)
-	if l != nil && l.Proof == "" && !uncertain(s) {
-		return nil
-	}
-	return l
+	return v.accepted(v.record.Intent.Key)
 }
 
 // entry tells all that is known.
@@ -228,13 +241,13 @@ func (v *view) entry(whole bool) Entry {
 	if answer != nil {
 		e.Answer, e.Proven = FoundDelivered, answer.Proof != ""
 	}
-	if e.Proven && e.Known == KnownNot {
-		e.Known = KnownNothing // the far side has said two things
-	}
+	e.doubt(v.found)
 	e.Means, e.Do = v.advice(e.Stranded, answer)
 	e.Evidence = v.evidence(answer)
 	for i := range v.found {
-		e.Resolutions = append(e.Resolutions, resolution(&v.found[i]))
+		if v.found[i].Ref == r.Intent.Ref {
+			e.Resolutions = append(e.Resolutions, resolution(&v.found[i]))
+		}
 	}
 	if f := v.current(); f != nil {
 		own := resolution(f)
@@ -245,10 +258,14 @@ func (v *view) entry(whole bool) Entry {
 		if r.Intent.Ref == (driver.ID{}) {
 			continue // gone since the chain was read
 		}
-		e.Chain = append(e.Chain, Link{
+		l := Link{
 			Summary: summary(&r), Predecessor: consign.Ref{ID: consign.ID(c.Predecessor)},
 			How: [...]string{driver.First: "first", driver.Redelivery: "redelivery", driver.Reissue: "reissue"}[c.Link],
-		})
+		}
+		if l.doubt(v.found); v.currentOf(c.Ref) != nil {
+			l.Found = outcomeOf(v.currentOf(c.Ref).Finding)
+		}
+		e.Chain = append(e.Chain, l)
 	}
 	if !s.Erased {
 		e.Contract = contractOf(r.Intent.Version, r.Intent.Fingerprint, &s.Contract)

@@ -12,6 +12,27 @@ import (
 
 var tokenOf = regexp.MustCompile(`name="token" value="([^"]+)"`)
 
+// visitor is a browser that keeps its cookies, and what reads its answers.
+func visitor(t *testing.T) (*http.Client, func(resp *http.Response, err error) string) {
+	t.Helper()
+	jar, err := cookiejar.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &http.Client{Jar: jar}, func(resp *http.Response, err error) string {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		body, err := io.ReadAll(resp.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(body)
+	}
+}
+
 // TestConsoleOfTheDaemon: it is there, closed to whoever has no account, and opens to
 // a user of the configuration.
 func TestConsoleOfTheDaemon(t *testing.T) {
@@ -27,23 +48,7 @@ func TestConsoleOfTheDaemon(t *testing.T) {
 	p.must(t, "migrate", "up")
 	d := p.serve(t)
 	defer d.stop()
-	jar, err := cookiejar.New(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	client := &http.Client{Jar: jar}
-	read := func(resp *http.Response, err error) string {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer resp.Body.Close()
-		body, err := io.ReadAll(resp.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return string(body)
-	}
+	client, read := visitor(t)
 	closed := read(client.Get(d.address + "/"))
 	token := tokenOf.FindStringSubmatch(closed)
 	if token == nil || !strings.Contains(closed, "Sign in") || !strings.Contains(closed, "here") {

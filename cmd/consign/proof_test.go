@@ -5,7 +5,6 @@ import (
 	"encoding/base64"
 	"io"
 	"net/http"
-	"net/http/cookiejar"
 	"net/http/httptest"
 	"net/url"
 	"strings"
@@ -90,6 +89,7 @@ func TestProofIsHandedInByTheCommand(t *testing.T) {
 		refused("typed in", "is signed by one of the receiver's keys", 3, "--proof", "it is there, they say")
 		refused("nothing", "proof 0 bytes", 2, "--proof", "")
 		refused("with a finding", "--proof says itself", 2, "--proof", n.signs(a), "--outcome", "not-delivered")
+		refused("late evidence with a finding", "--accept-evidence says itself", 2, "--accept-evidence", "--outcome", "not-delivered", "--evidence", "x")
 		refused("with the late evidence", "--proof says itself", 2, "--proof", n.signs(a), "--accept-evidence")
 		if out := p.must(t, "show", a, "--json"); !strings.Contains(out, `"resolutions":[]`) {
 			t.Errorf("it left something: %s", out)
@@ -105,6 +105,11 @@ func TestProofIsHandedInByTheCommand(t *testing.T) {
 		refused("once more", "has found", 3, "--proof", n.signs(a))
 		if out := p.must(t, "show", b); !strings.Contains(out, "possible      resolve --proof\n") {
 			t.Errorf("the other one: %s", out)
+		}
+		p.must(t, "resolve", b, "--outcome", "not-delivered", "--evidence", "no\nfinding       delivered  proof  ann\u202e", "--by", "bob")
+		id := p.status(t, b)["resolutions"].([]any)[0].(map[string]any)["id"].(string)
+		if out := p.must(t, "show", b); strings.Count(out, "\nfinding ") != 1 || !strings.Contains(out, id) || strings.Contains(out, "\u202e") {
+			t.Errorf("evidence that looks like a proof: %s", out)
 		}
 		if r := p.run(t, "", "resolve", "0198c5f0-1f7e-7cc3-98c4-000000000000", "--proof", "v1,x", "--by", "ann"); r.code != 4 {
 			t.Errorf("an unknown ref: exit code %d, %s", r.code, r.err)
@@ -127,23 +132,7 @@ func TestProofIsHandedInAtTheDaemonsConsole(t *testing.T) {
 	defer d.stop()
 	ref := p.enqueue(t, `{"n":1}`, "--channel", "crm")
 	p.becomes(t, ref, "failed")
-	jar, err := cookiejar.New(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	client := &http.Client{Jar: jar}
-	read := func(resp *http.Response, err error) string {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer resp.Body.Close()
-		body, err := io.ReadAll(resp.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return string(body)
-	}
+	client, read := visitor(t)
 	token := func(page string) string {
 		t.Helper()
 		found := tokenOf.FindStringSubmatch(page)
@@ -176,6 +165,14 @@ func TestProofIsHandedInAtTheDaemonsConsole(t *testing.T) {
 	if said := read(client.Get(page)); !strings.Contains(said, "found delivered") {
 		t.Errorf("after a faulty configuration: %s", said)
 	}
+	p.config(t, n.channel("")+strings.ReplaceAll(console, "VERA_HASH", "CRM_PROOF"))
+	d.signal(syscall.SIGHUP)
+	eventually(t, "the fault at its line", func() bool {
+		return strings.Contains(d.text(), "consign.toml:9: console.users.vera.password_hash_env: what it names is not what")
+	})
+	if said := read(client.Get(page)); !strings.Contains(said, "found delivered") {
+		t.Errorf("after what is no hash: %s", said)
+	}
 	p.config(t, n.channel("")+strings.ReplaceAll(console, "vera", "nora")+"[console]\ntitle = \"other\"\n")
 	d.signal(syscall.SIGHUP)
 	d.await("of the console only the users are reloaded")
@@ -184,4 +181,7 @@ func TestProofIsHandedInAtTheDaemonsConsole(t *testing.T) {
 			t.Fatal("who is gone from the configuration is still signed in")
 		}
 	}
+	p.config(t, n.channel(""))
+	d.signal(syscall.SIGHUP)
+	d.await("nobody can sign in to the console: the configuration names no users and no proxy")
 }

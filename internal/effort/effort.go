@@ -1,7 +1,7 @@
 // Package effort tells proofs how much to do, and keeps what they did.
 //
 // Every change gets a small run of each proof. A long run is asked for by
-// CONSIGN_PROOF=long, which ./test.sh long sets together with CONSIGN_SUMMARY, the
+// CONSIGN_EFFORT=long, which ./test.sh long sets together with CONSIGN_SUMMARY, the
 // file that gets a line from each proof.
 package effort
 
@@ -13,7 +13,7 @@ import (
 )
 
 // Long reports whether this is a long run.
-func Long() bool { return os.Getenv("CONSIGN_PROOF") == "long" }
+func Long() bool { return os.Getenv("CONSIGN_EFFORT") == "long" }
 
 // Of returns how much to do: of every change, and in a long run.
 func Of[T int | time.Duration](every, long T) T {

@@ -80,15 +80,12 @@ func succeed(t Transition) Transition {
 // afterFailure decides between another attempt and the end.
 func afterFailure(s *State, e *Event, t Transition, o Outcome, left bool) Transition {
 	process := s.Contract.Retry == Process
-	if o == Unknown {
-		t.Set.Uncertain = true
-	}
-	mayRetry := true
-	switch o {
-	case Unknown:
-		mayRetry = s.Contract.Idempotent
-	case Rejected:
-		mayRetry = process || e.Retryable
+	signed := e.Proof != "" // the far side has said two things: nobody knows which is true
+	unknown := o == Unknown || signed && o != Rejected
+	t.Set.Uncertain = s.Uncertain || unknown || signed
+	mayRetry := s.Contract.Idempotent || !unknown && !signed
+	if o == Rejected && !process && !e.Retryable {
+		mayRetry = false
 	}
 	overdue := s.DeadlineLeft <= 0
 	stranded := process && s.LeaseLeft <= 0
@@ -101,7 +98,7 @@ func afterFailure(s *State, e *Event, t Transition, o Outcome, left bool) Transi
 		return t
 	}
 	switch {
-	case o == Unknown:
+	case unknown:
 		return stop(s, t, OutcomeUnknown)
 	case o == Rejected:
 		return stop(s, t, OutcomeRejected)

@@ -93,7 +93,6 @@ func handMark(s *State, e *Event) Transition {
 		t.Set.SetError, t.Set.Error = true, e.Error
 		t.Log = &Attempt{
 			Generation: s.Generation, Number: t.Set.Attempts, Outcome: outcome, Error: e.Error, HTTPStatus: e.HTTPStatus,
-			Proof: e.Proof,
 		}
 		return t
 	case EvHandDelivered:

@@ -157,7 +157,8 @@ type Event struct {
 	// HTTPStatus is the receiver's status code, 0 if there was none.
 	HTTPStatus int
 
-	// Proof is what the receiver has signed, checked by whoever reports the event;
-	// it is never looked at here.
+	// Proof is what the receiver has signed, checked by whoever reports the event.
+	// Beside a failure it contradicts it, so that the outcome is uncertain; what it
+	// says is never looked at here.
 	Proof string
 }

@@ -232,6 +232,11 @@ func (j *judge) outcome(before *row, d *decided, s *store) error {
 			return wrong("T5b: a final no on the schedule gave %v", r.status)
 		}
 	}
+	if e.Proof != "" && !j.accepted { // it says no, and has signed that it did it
+		if j.doubt = true; !r.uncertain || r.status == lifecycle.Cancelled {
+			return wrong("section 8: %v beside a proof is called certain", e.Kind)
+		}
+	}
 	if e.Kind != lifecycle.EvHandFailed {
 		j.ended++
 	}

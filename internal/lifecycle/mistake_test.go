@@ -40,6 +40,9 @@ func out(bend func(s *lifecycle.State, e *lifecycle.Event, t *lifecycle.Transiti
 }
 
 var mistakes = []mistake{
+	{"a proof beside a no is overlooked", "beside a proof", in(func(_ *lifecycle.Policy, _ *lifecycle.State, e *lifecycle.Event) {
+		e.Proof = ""
+	})},
 	{"the generation compare is dropped", "12.8", in(func(_ *lifecycle.Policy, s *lifecycle.State, e *lifecycle.Event) {
 		if byOwner(e.Kind) {
 			e.Owner, e.Generation = s.Owner, s.Generation

@@ -29,6 +29,7 @@ var (
 	someLeases   = []time.Duration{45 * time.Second, time.Minute, 5 * time.Minute}
 	someAges     = []time.Duration{0, 90 * time.Second, 10 * time.Minute, 24 * time.Hour}
 	someDelays   = []time.Duration{0, 0, 0, time.Second}
+	someProofs   = []string{"", "", "", "v1,c2lnbmVk"}
 	someDigests  = []byte{'x', 'x', 'x', 'y'}
 	someOutcomes = []lifecycle.Outcome{0, lifecycle.NotSent, lifecycle.Refused, lifecycle.Rejected, lifecycle.Unknown}
 	edges        = [...]time.Duration{-time.Microsecond, 0, time.Microsecond}
@@ -118,7 +119,9 @@ func (d *dice) action(w *world) action {
 	case lifecycle.EvHandClaim:
 		a.contract, a.digest = d.contract(lifecycle.Message), one(d, someDigests)
 	case lifecycle.EvRejected:
-		a.retryable = d.in(2)
+		a.retryable, a.proof = d.in(2), one(d, someProofs)
+	case lifecycle.EvNotSent, lifecycle.EvRefused, lifecycle.EvUnknown:
+		a.proof = one(d, someProofs)
 	case lifecycle.EvHandAttempt, lifecycle.EvHandFailed:
 		a.told = one(d, someOutcomes)
 	}

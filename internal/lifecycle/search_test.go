@@ -143,7 +143,9 @@ func (c *searched) variants(a action) []action {
 		return []action{a, b}
 	case k == lifecycle.EvRejected:
 		b.retryable = true
-		return []action{a, b}
+		c := b
+		c.proof = "v1,c2lnbmVk"
+		return []action{a, b, c}
 	case k == lifecycle.EvHandAttempt, k == lifecycle.EvHandFailed:
 		b.told = lifecycle.Refused
 		c := a

@@ -165,6 +165,7 @@ type action struct {
 	wait      time.Duration
 	attempt   int // 0: the one the owner marked last
 	retryable bool
+	proof     string // what the receiver signed beside its answer
 	told      lifecycle.Outcome
 	contract  lifecycle.Contract
 	err       string
@@ -213,7 +214,7 @@ func digestOf(b byte) lifecycle.Digest {
 func (w *world) event(a action) lifecycle.Event {
 	e := lifecycle.Event{
 		Kind: a.kind, Code: a.code, Digest: digestOf(a.digest), Wait: a.wait, Contract: a.contract,
-		Retryable: a.retryable, Told: a.told, Error: a.err, HTTPStatus: a.http,
+		Retryable: a.retryable, Told: a.told, Error: a.err, HTTPStatus: a.http, Proof: a.proof,
 	}
 	if claims(a.kind) {
 		e.Owner = lifecycle.Token{byte('a' + a.who), w.claims + 1}

@@ -253,6 +253,8 @@ func (s *story) action(words []string) (action, error) {
 			a.code = lifecycle.Code(w)
 		case w == "retryable":
 			a.retryable = true
+		case w == "signed":
+			a.proof = "v1,c2lnbmVk"
 		case a.kind != 0 && storyTold[w] != 0:
 			a.told = storyTold[w]
 		case w == "once":

@@ -122,7 +122,7 @@ func (m *mistake) goTest(t *testing.T) (string, error) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return goTest(t, file, m.bent(t), m.suite, m.run, "CONSIGN_PROOF=", "CONSIGN_SUMMARY=")
+	return goTest(t, file, m.bent(t), m.suite, m.run, "CONSIGN_EFFORT=", "CONSIGN_SUMMARY=")
 }
 
 // goTest runs a suite with another text in the place of a file.

@@ -164,7 +164,7 @@ func TestProofThatComesTooLateIsKeptAndAccepted(t *testing.T) {
 		if e.Status != consign.StatusFailed || !e.Uncertain || !e.Proven || !e.Evidence[0].Late || e.Evidence[0].Proof != proof {
 			f.Errorf("in review: %+v", e)
 		}
-		found, err := f.people.AcceptEvidence(f.Context(), ann, ref)
+		found, err := f.people.AcceptEvidence(f.Context(), ann, ref, consign.ID{})
 		if err != nil || found.Source != "proof" || found.Outcome != operator.FoundDelivered || !strings.Contains(found.Evidence, proof) {
 			f.Errorf("finding %+v, %v", found, err)
 		}
@@ -239,7 +239,7 @@ func TestProofBesideAFinalNoIsKept(t *testing.T) {
 			f.Fatalf("%+v, %v", r, err)
 		}
 		e, proof := f.show(ref), <-signed
-		if !e.Proven || e.Known != operator.KnownNothing || e.Evidence[0].Proof != proof || e.Evidence[0].Late || e.Evidence[0].Outcome != "rejected" {
+		if !e.Proven || !e.Uncertain || e.ReviewAt.IsZero() || e.Known != operator.KnownNothing || e.Evidence[0].Proof != proof || e.Evidence[0].Late || e.Evidence[0].Outcome != "rejected" {
 			f.Errorf("%+v", e)
 		}
 	})

@@ -118,14 +118,14 @@ func eraseStops[TX any](b *bench[TX]) {
 
 func eraseTexts[TX any](b *bench[TX]) {
 	ref := b.inFlight(b.message("mail", about("customer:1"), under(with(scheduled, once))))
-	b.apply(ref, lifecycle.Event{Kind: lifecycle.EvRefused, Error: secret, HTTPStatus: 503, Proof: secret})
+	b.apply(ref, lifecycle.Event{Kind: lifecycle.EvRefused, Error: secret, HTTPStatus: 503})
 	b.shift(time.Hour)
 	b.take(ref)
 	b.apply(ref, is(lifecycle.EvStart))
 	l := late(ref, lifecycle.NotSent)
 	l.Error, l.Proof = secret, secret
 	b.ok("append", b.Bound.Append(b.ctx, []driver.Logged{l}))
-	b.apply(ref, lifecycle.Event{Kind: lifecycle.EvUnknown, Error: secret})
+	b.apply(ref, lifecycle.Event{Kind: lifecycle.EvUnknown, Error: secret, Proof: secret})
 	b.ok("put", b.Put(b.ctx, "resolution", b.resolution(ref, secret)))
 	other := b.add(b.message("mail", about("customer:2")))
 	b.ok("put", b.Put(b.ctx, "resolution", b.resolution(other, "other evidence")))

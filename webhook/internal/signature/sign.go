@@ -70,16 +70,13 @@ func signAll(keys []Key, parts ...[]byte) string {
 func findAny(keys []Key, header string, parts ...[]byte) string {
 	seen := 0
 	for one := range strings.FieldsSeq(header) {
+		version, text, ok := strings.Cut(one, ",")
+		raw, err := base64.StdEncoding.DecodeString(text)
+		if !ok || err != nil {
+			continue
+		}
 		if seen++; seen > maxSignatures {
 			return ""
-		}
-		version, text, ok := strings.Cut(one, ",")
-		if !ok {
-			continue
-		}
-		raw, err := base64.StdEncoding.DecodeString(text)
-		if err != nil {
-			continue
 		}
 		for _, k := range keys {
 			if k.checks(version, raw, parts...) {

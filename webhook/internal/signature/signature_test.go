@@ -72,6 +72,7 @@ func TestRotationNeedsOneCommonKey(t *testing.T) {
 		"unknown versions are passed over": {"v9,AAAA v1a, x v1 " + v1, []Key{older}, true},
 		"another version's label":          {"v1a" + strings.TrimPrefix(v1, "v1"), []Key{older}, false},
 		"nothing":                          {"", []Key{older}, false},
+		"in a line of a log":               {strings.Repeat("word ", 16) + v1, []Key{older}, true},
 		"beyond the sixteenth":             {strings.Repeat("v1,AAAA ", 16) + v1, []Key{older}, false},
 	} {
 		if got := CheckRequest(c.keys, c.header, id, at, []byte(body)); got != c.want {

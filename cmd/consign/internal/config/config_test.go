@@ -297,15 +297,20 @@ func TestOptionsAreGivenOnce(t *testing.T) {
 // everything else.
 func TestFaultsOfConsoleUsersAreAllTold(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "consign.toml")
-	text := "workers = \"x\"\n[console.users.vera]\nrole = \"boss\"\n[console.users.ann]\nrole = \"viewer\"\n"
+	text := "workers = \"x\"\n[console.users.vera]\nrole = \"boss\"\n[console.users.ann]\nrole = \"viewer\"\n" +
+		"[console.users.eva]\nrole = \"admin\"\npassword_hash_env = \"EVA_HASH\"\n"
+	t.Setenv("EVA_HASH", "correct horse battery")
 	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	_, err := Load(Source{File: name})
+	_, err := Load(Source{File: name, Secrets: true})
 	if err == nil {
 		t.Fatal("accepted")
 	}
-	for _, want := range []string{":1: workers", ":3: console.users.vera.role", "console.users.vera.password_hash_file", "console.users.ann.password_hash_file"} {
+	if strings.Contains(err.Error(), "horse") {
+		t.Errorf("a secret is in %s", err)
+	}
+	for _, want := range []string{":8: console.users.eva.password_hash_env: what it names is not what \"consign hash-password\" printed", ":1: workers", ":3: console.users.vera.role", "console.users.vera.password_hash_file", "console.users.ann.password_hash_file"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("%q is not in\n%s", want, err)
 		}

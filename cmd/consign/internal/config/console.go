@@ -1,11 +1,14 @@
 package config
 
 import (
+	"errors"
 	"maps"
 	"net/netip"
 	"reflect"
 	"slices"
+	"strings"
 
+	"github.com/consign-go/consign"
 	"github.com/consign-go/consign/console"
 )
 
@@ -60,14 +63,25 @@ func (l *loader) console(t *table, into *Console) {
 func (l *loader) user(t *table, name string) console.User {
 	var role string
 	t.text("role", &role)
-	u := console.User{Password: t.secret("password_hash").text}
-	u.Name, u.Role = name, console.Role(role)
-	if !slices.Contains([]console.Role{console.Viewer, console.Operator, console.Admin}, u.Role) {
-		t.fault("role", "is not viewer, operator or admin")
-	}
+	hash := t.secret("password_hash")
+	u := console.User{Identity: console.Identity{Name: name, Role: console.Role(role)}, Password: hash.text}
 	_, env := t.values["password_hash_env"]
 	if _, file := t.values["password_hash_file"]; !env && !file {
 		t.fault("password_hash_file", "or password_hash_env is missing: it names what \"consign hash-password\" printed")
+	}
+	var wrong *consign.Error
+	if !errors.As(u.Check(), &wrong) {
+		wrong = &consign.Error{}
+	}
+	for _, f := range wrong.Faults {
+		switch {
+		case f.Field == "user.role":
+			t.fault("role", f.Rule)
+		case f.Field == "user.name":
+			t.load.add("", t.path, "the name "+f.Rule)
+		case hash.text != "": // one that is missing has been told
+			t.fault(hash.from, "what it names "+strings.Replace(f.Rule, "HashPassword returns", "\"consign hash-password\" printed", 1))
+		}
 	}
 	t.done()
 	return u

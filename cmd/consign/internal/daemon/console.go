@@ -17,6 +17,20 @@ func (c checker) CheckProof(ctx context.Context, channel string, p consign.Proof
 	return c.health.program.Load().CheckProof(ctx, channel, p)
 }
 
+const nobody = "nobody can sign in to the console: the configuration names no users and no proxy"
+
+// reloadUsers puts the users of c into use.
+func (d *Daemon) reloadUsers(c *config.Config) error {
+	if d.console == nil {
+		return nil
+	}
+	err := d.console.SetUsers(c.Console.Options.Users)
+	if err == nil && len(c.Console.Options.Users) == 0 && !d.proxied && len(d.config.Console.Options.Users) > 0 {
+		d.Log.Warn(nobody)
+	}
+	return err
+}
+
 // mount makes the console, where one is wanted. Where nobody is configured who may
 // sign in, a person who reads along gets a link that works once; it is no line of
 // the log, since whoever has it can use it.
@@ -26,6 +40,7 @@ func (d *Daemon) mount(c *config.Config, l net.Listener) (err error) {
 	}
 	o := c.Console.Options
 	o.Logger, o.Proofs = d.Log, checker{&d.health}
+	d.proxied = o.Proxy != nil
 	if d.console, err = d.db.Console(&o); err != nil {
 		return fmt.Errorf("console: %w", err)
 	}
@@ -33,7 +48,7 @@ func (d *Daemon) mount(c *config.Config, l net.Listener) (err error) {
 		return nil
 	}
 	if d.Person == nil {
-		d.Log.Info("nobody can sign in to the console: the configuration names no users and no proxy")
+		d.Log.Info(nobody)
 		return nil
 	}
 	link, err := d.console.SignInLink("http://"+l.Addr().String()+config.ConsolePath, console.Identity{Name: "operator", Role: console.Admin})

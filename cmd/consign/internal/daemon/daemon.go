@@ -45,6 +45,7 @@ type Daemon struct {
 	tracing *tracing.Tracing
 	health  health
 	console *console.Console // nil: there is none
+	proxied bool             // a proxy says who is there
 
 	retention atomic.Int64 // of the configuration in use
 }
@@ -217,10 +218,8 @@ func (d *Daemon) reload() (*cli.Program, error) {
 	if err != nil {
 		return nil, err
 	}
-	if d.console != nil {
-		if err := d.console.SetUsers(c.Console.Options.Users); err != nil {
-			return nil, err
-		}
+	if err := d.reloadUsers(c); err != nil {
+		return nil, err
 	}
 	d.use(c)
 	return p, nil
