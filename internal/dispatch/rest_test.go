@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/consign-go/consign/internal/driver"
+	"github.com/consign-go/consign/internal/lifecycle"
 )
 
 // stepping is a store whose looks from the front step over much that may not be had:
@@ -62,6 +63,32 @@ func TestSlowLooksFromTheFrontAreRare(t *testing.T) {
 		}
 		r.settled(7*time.Second, refs...)
 		stop()
+	})
+}
+
+// Where a sweep has ended something, or a channel is resumed, the next look begins at
+// the front at once: what stood behind lies before the place that claims have come to.
+func TestSlowLooksAreMadeWhereSomethingWasFreed(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		k := kinds[2]
+		looks := 0
+		h := r.stepping(3*time.Second, &looks) // so one in 18 s
+		unserved := kinds[3]
+		unserved.contract = aged(unserved.contract, 33*time.Second)
+		refs := r.task("a", 2, unserved, k)
+		e := New(Config{Store: h, Pauses: r.store, Served: []*Served{r.served(k)}})
+		stop := r.serve(e)
+		defer stop()
+		time.Sleep(33 * time.Second)
+		r.settled(12*time.Second, refs...)
+		r.is(refs[0], lifecycle.Failed, lifecycle.DeadlineExpired, false)
+
+		r.pause(k, true)
+		time.Sleep(2 * time.Second)
+		held := r.enqueue(k, 1)
+		time.Sleep(time.Minute)
+		r.pause(k, false)
+		r.settled(6*time.Second, held...)
 	})
 }
 
