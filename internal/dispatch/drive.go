@@ -20,10 +20,10 @@ func (t *Task) drive(s *slots) (r Result) {
 			t.broken(recover())
 			r = t.result()
 		}
+		t.letGo() // before its slot is free, so that whoever waits for that knows of it
 		if held {
 			s.release(1)
 		}
-		t.letGo()
 	}()
 	for t.run() {
 		held = false

@@ -75,22 +75,25 @@ func (f *feeder) look(p *pace, n int) {
 
 // await returns when there is something to do; false: life.stop has ended.
 func (f *feeder) await(p *pace) bool {
-	if p.look {
-		return true
-	}
-	wait := time.Until(p.next)
-	if f.steps.any() {
-		wait = 0
-	}
-	hinted, goesOn := f.idle(f.life.stop, wait)
-	passed := !hinted && !time.Now().Before(p.next)
-	if p.look = hinted || passed; p.look {
-		if p.polled = passed && p.pause >= f.Poll; p.polled {
+	for some := false; !p.look && !some; {
+		wait := time.Until(p.next)
+		if some = f.steps.any(); some {
+			wait = 0
+		}
+		hinted, goesOn := f.idle(f.life.stop, wait)
+		if !goesOn {
+			return false
+		}
+		passed := !hinted && !time.Now().Before(p.next)
+		if p.look = hinted || passed; p.look {
+			p.polled = passed && p.pause >= f.Poll
+			p.pause = min(p.pause*2, f.longestPause())
+		}
+		if p.polled {
 			f.dismiss()
 		}
-		p.pause = min(p.pause*2, f.longestPause())
 	}
-	return goesOn
+	return true
 }
 
 // launch drives every claimed delivery in a goroutine of its own. A slot was

@@ -3,6 +3,7 @@ package dispatch
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -108,6 +109,13 @@ func (f *receiver) enter() (leave func()) {
 	count(1)
 	time.Sleep(f.takes)
 	return func() { count(-1) }
+}
+
+// all is what came so far.
+func (f *receiver) all() []arrival {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.log)
 }
 
 // arrivals is what came under a key.

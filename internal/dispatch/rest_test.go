@@ -3,6 +3,7 @@ package dispatch
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -12,11 +13,11 @@ import (
 
 // stepping is a store whose looks from the front step over much that may not be had:
 // they take long. from counts them.
-func (r *rig) stepping(took time.Duration, from *int) *hooked {
+func (r *rig) stepping(took time.Duration, from *atomic.Int64) *hooked {
 	h := &hooked{Store: r.store}
 	h.claim = func(ctx context.Context, req driver.ClaimRequest) ([]driver.Claimed, error) {
 		if len(req.Next) == 0 && !req.Suspects && time.Since(req.Routes[0].After.DueAt) > time.Hour {
-			*from++
+			from.Add(1)
 			time.Sleep(took)
 		}
 		return r.store.Claim(ctx, req)
@@ -30,12 +31,12 @@ func (r *rig) stepping(took time.Duration, from *int) *hooked {
 func TestSlowLooksFromTheFrontAreRare(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		k := kinds[2]
-		looks := 0
+		var looks atomic.Int64
 		e := r.engineOn(r.stepping(300*time.Millisecond, &looks), r.served(k))
 		stop := r.serve(e)
 		time.Sleep(5 * time.Minute)
-		if looks < 40 || looks > 52 {
-			r.Errorf("%d looks of 300 ms in five minutes", looks)
+		if n := looks.Load(); n < 40 || n > 52 {
+			r.Errorf("%d looks of 300 ms in five minutes", n)
 		}
 		for range 20 {
 			time.Sleep(1234 * time.Millisecond)
@@ -71,36 +72,41 @@ func TestSlowLooksFromTheFrontAreRare(t *testing.T) {
 func TestSlowLooksAreMadeWhereSomethingWasFreed(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		k := kinds[2]
-		looks := 0
+		var looks atomic.Int64
 		h := r.stepping(3*time.Second, &looks) // so one in 18 s
 		unserved := kinds[3]
-		unserved.contract = aged(unserved.contract, 33*time.Second)
+		unserved.contract = aged(unserved.contract, 41*time.Second)
 		refs := r.task("a", 2, unserved, k)
-		e := New(Config{Store: h, Pauses: r.store, Served: []*Served{r.served(k)}})
+		e := New(Config{Store: h, Pauses: r.store, Served: []*Served{r.served(k), r.served(loop)}})
 		stop := r.serve(e)
 		defer stop()
-		time.Sleep(33 * time.Second)
+		time.Sleep(41 * time.Second)
 		r.settled(12*time.Second, refs...)
 		r.is(refs[0], lifecycle.Failed, lifecycle.DeadlineExpired, false)
 
+		held := r.enqueueNew(loop, 1, func(i int, n *driver.New) { n.Task, n.NotBefore = "b", time.Now().Add(time.Minute) })
+		held = append(held, r.enqueueNew(k, 1, func(i int, n *driver.New) { n.Task, n.Index = "b", 1 })...)
+		time.Sleep(30 * time.Second)
 		r.pause(k, true)
-		time.Sleep(2 * time.Second)
-		held := r.enqueue(k, 1)
-		time.Sleep(time.Minute)
+		r.settled(time.Minute, held[0])
+		time.Sleep(40 * time.Second)
+		for last := looks.Load(); looks.Load() == last; {
+			time.Sleep(100 * time.Millisecond)
+		}
 		r.pause(k, false)
-		r.settled(6*time.Second, held...)
+		r.settled(8*time.Second, held...)
 	})
 }
 
 // What is quick is done as often as ever.
 func TestQuickLooksBeginAtTheFront(t *testing.T) {
 	inBubble(t, func(r *rig) {
-		looks := 0
+		var looks atomic.Int64
 		stop := r.serve(r.engineOn(r.stepping(time.Millisecond, &looks), r.served(kinds[2])))
 		time.Sleep(time.Minute)
 		stop()
-		if looks < 55 {
-			r.Errorf("%d looks in a minute, one a second are wanted", looks)
+		if n := looks.Load(); n < 55 {
+			r.Errorf("%d looks in a minute, one a second are wanted", n)
 		}
 	})
 }
@@ -108,13 +114,13 @@ func TestQuickLooksBeginAtTheFront(t *testing.T) {
 // However long a look takes, the next one is not put off for more than some seconds.
 func TestRestIsBounded(t *testing.T) {
 	inBubble(t, func(r *rig) {
-		looks := 0
+		var looks atomic.Int64
 		e := r.engineOn(r.stepping(5*time.Second, &looks), r.served(kinds[2]))
 		stop := r.serve(e)
 		time.Sleep(10 * time.Minute)
 		stop()
-		if looks < 25 || looks > 31 {
-			r.Errorf("%d looks in ten minutes, one in 20 s is wanted", looks)
+		if n := looks.Load(); n < 25 || n > 31 {
+			r.Errorf("%d looks in ten minutes, one in 20 s is wanted", n)
 		}
 	})
 }
