@@ -57,7 +57,9 @@ func TestLongTaskCostsOneClaimForEachMessage(t *testing.T) {
 		c := &counting{Driver: d.Driver}
 		ctx, cancel := context.WithCancel(context.Background())
 		ended := make(chan error, 1)
-		go func() { ended <- dispatch.New(p.config(c, nil)).Serve(ctx) }()
+		config := p.config(c, nil)
+		config.Poll = time.Minute // looks are made for a reason only
+		go func() { ended <- dispatch.New(config).Serve(ctx) }()
 		until(t, "everything has come to an end", func() bool {
 			n, err := d.unsettled(t.Context())
 			return err == nil && n == 0
