@@ -9,7 +9,7 @@ import (
 // hintPause lies between two hints to other programs at least, and hintLimit is how
 // long one may take.
 const (
-	hintPause = 10 * time.Millisecond
+	hintPause = 4 * time.Millisecond
 	hintLimit = 2 * time.Second
 )
 
