@@ -14,7 +14,7 @@ import (
 func TestProofIsKeptWithAnAttemptThatComesTooLate(t *testing.T) {
 	b := newBench()
 	b.work.Idempotent = false
-	long := strings.Repeat("p", 1024)
+	long := strings.Repeat("p", 2048)
 	const proofs = `SELECT coalesce(max(proof), '') || ' ' || coalesce(max(outcome), 0) || ' ' || count(*) FROM {s}attempt`
 	var h *host
 	past := ""

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/consign-go/consign"
+	"github.com/consign-go/consign/internal/driver"
 	"github.com/consign-go/consign/internal/driver/memory"
 )
 
@@ -270,6 +271,9 @@ func TestWorkKeyIsUniqueInItsRun(t *testing.T) {
 				first, err := triaged.Enqueue(run, "notice", in)
 				if err != nil {
 					return err
+				}
+				if made := driver.WorkRef(driver.ID(run.ID()), "notice"); first != (consign.Ref{ID: consign.ID(made)}) {
+					t.Errorf("the ref is %s, and not made of run and key: nothing in the database holds that the key is unique", first)
 				}
 				if again, err := triaged.Enqueue(run, "notice", in); err != nil || again != first {
 					t.Errorf("repeated: %s, %v; want %s", again, err, first)

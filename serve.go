@@ -27,7 +27,7 @@ type Attempt struct {
 
 // KeepProof keeps what the receiver has signed, with the record of this attempt: where
 // its outcome comes too late to be written down, a person accepts the proof as a
-// finding. proof is 1 to 1,024 bytes of printable ASCII; anything else is not kept.
+// finding. proof is 1 to 2,048 bytes of printable ASCII; anything else is not kept.
 // Call it inside the effect, and only with what you have checked against Key and the
 // request: nobody checks it again. Beside an error it makes the outcome uncertain: the
 // receiver has said two things. An attempt that was made by hand keeps none.

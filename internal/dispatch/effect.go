@@ -19,8 +19,8 @@ type Attempt struct {
 	task *Task // nil: nothing is kept
 }
 
-// maxProof is how much a receiver may sign, in bytes.
-const maxProof = 1024
+// maxProof is how large a proof may be, in bytes: as large as one that is handed in.
+const maxProof = 2048
 
 // Prove keeps what the receiver has signed with what is written down of the attempt.
 // What is no printable ASCII or too large is not kept.
