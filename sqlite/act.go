@@ -32,7 +32,7 @@ func (e *engine) Act(ctx context.Context, a *driver.Action) (bool, error) {
 
 func (w *writer) act(ctx context.Context, a *driver.Action) error {
 	if a.Change != nil {
-		held, err := w.set(ctx, []lifecycle.Transition{*a.Change}, nil)
+		held, err := w.set(ctx, []lifecycle.Transition{*a.Change})
 		if err != nil {
 			return err
 		}

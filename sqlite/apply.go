@@ -13,7 +13,7 @@ func (e *engine) Apply(ctx context.Context, ts []lifecycle.Transition) (held []b
 	apply := func(oneByOne bool) error {
 		return e.write(ctx, "apply", func(ctx context.Context, w *writer) (err error) {
 			w.oneByOne = oneByOne
-			held, err = w.set(ctx, ts, nil)
+			held, err = w.set(ctx, ts)
 			return err
 		})
 	}
@@ -47,21 +47,39 @@ type shape struct {
 func groups(ts []lifecycle.Transition) [][]int {
 	var list [][]int
 	at := map[shape]int{}
+	last := -1 // most are of the shape of the one before
 	for i := range ts {
 		if ts[i].Answer != lifecycle.Apply {
 			continue
 		}
-		s := shape{ts[i].Fence, ts[i].Require, ts[i].Set}
-		s.set.Digest = lifecycle.Digest{}
-		n, known := at[s]
-		if !known {
-			n = len(list)
-			at[s] = n
-			list = append(list, nil)
+		if last < 0 || !alike(&ts[i], &ts[list[last][0]]) {
+			s := shape{ts[i].Fence, ts[i].Require, ts[i].Set}
+			s.set.Digest = lifecycle.Digest{}
+			n, known := at[s]
+			if !known {
+				n = len(list)
+				at[s] = n
+				list = append(list, make([]int, 0, len(ts)-i))
+			}
+			last = n
 		}
-		list[n] = append(list[n], i)
+		list[last] = append(list[last], i)
 	}
 	return list
+}
+
+// alike reports whether a and b are of one shape.
+func alike(a, b *lifecycle.Transition) bool {
+	if a.Fence != b.Fence || a.Require != b.Require {
+		return false
+	}
+	x, y := &a.Set, &b.Set
+	if x.Digest == y.Digest {
+		return *x == *y
+	}
+	like := *x
+	like.Digest = y.Digest
+	return like == *y
 }
 
 // Rows of one shape go into one statement, in parts of one of two sizes, so that few
@@ -74,16 +92,22 @@ const (
 	largeSet = 50 // with VALUES
 )
 
-// set carries transitions out and reports which held. program, if not nil, is noted
-// with each.
-func (w *writer) set(ctx context.Context, ts []lifecycle.Transition, program *string) ([]bool, error) {
+// set carries transitions out and reports which held.
+func (w *writer) set(ctx context.Context, ts []lifecycle.Transition) ([]bool, error) {
+	return w.setAt(ctx, ts, nil, nil)
+}
+
+// setAt is set. program, if not nil, is noted with each; rows, if not nil, says where
+// they are, which saves looking their refs up. It must have been read in this
+// transaction: a VACUUM may move rows.
+func (w *writer) setAt(ctx context.Context, ts []lifecycle.Transition, rows []int64, program *string) ([]bool, error) {
 	held := make([]bool, len(ts))
 	for _, places := range groups(ts) {
 		var err error
 		if len(places) < fewest || w.oneByOne {
 			err = w.setEach(ctx, ts, places, program, held)
 		} else {
-			err = w.setAll(ctx, ts, places, program, held)
+			err = w.setAll(ctx, ts, places, rows, program, held)
 		}
 		if err != nil {
 			return nil, err
@@ -119,7 +143,7 @@ func (w *writer) setEach(ctx context.Context, ts []lifecycle.Transition, places 
 }
 
 // setAll changes rows of one shape together, all of them or none.
-func (w *writer) setAll(ctx context.Context, ts []lifecycle.Transition, places []int, program *string, held []bool) error {
+func (w *writer) setAll(ctx context.Context, ts []lifecycle.Transition, places []int, rows []int64, program *string, held []bool) error {
 	first := &ts[places[0]]
 	size, digest := large, "?"
 	if first.Set.Started {
@@ -139,9 +163,15 @@ func (w *writer) setAll(ctx context.Context, ts []lifecycle.Transition, places [
 		if len(part) <= small {
 			fill = small
 		}
-		text, args := c.list(refs, fill)
-		if first.Set.Started {
+		var text string
+		var args []any
+		switch {
+		case rows != nil:
+			text, args = c.at(rows, part, fill)
+		case first.Set.Started:
 			text, args = c.pairs(refs, digests, fill)
+		default:
+			text, args = c.list(refs, fill)
 		}
 		n, err := w.exec(ctx, text, args...)
 		if err == nil && n != len(part) {

@@ -151,7 +151,7 @@ func (q selection) rows(ctx context.Context, s *session, r *driver.ClaimRequest,
 	}
 	var rows [][]any
 	err := s.queryRefs(ctx, q.refs, args, r.Refs, q.width, func(v []any) error {
-		rows = append(rows, slices.Clone(v))
+		rows = append(rows, kept(v))
 		return nil
 	})
 	if err != nil {

@@ -24,8 +24,17 @@ type change struct {
 func changeOf(t *lifecycle.Transition, now int64, program *string, digest string) *change {
 	c, set := &change{}, &t.Set
 	c.to("status", int64(set.Status))
-	c.to("generation", set.Generation)
-	c.to("owner", blob(set.Owner))
+	if set.Status.Terminal() {
+		c.to("terminal", int64(set.Status))
+	}
+	// What the fence demands is not set again: a constraint that names no column of
+	// the text is not run.
+	if set.Generation != t.Fence.Generation {
+		c.to("generation", set.Generation)
+	}
+	if set.Owner != t.Fence.Owner {
+		c.to("owner", blob(set.Owner))
+	}
 	c.to("in_flight", flag(set.InFlight))
 	c.to("attempts", int64(set.Attempts))
 	c.to("crashes", int64(set.Crashes))
@@ -139,9 +148,12 @@ func (c *change) demands(t *lifecycle.Transition, now int64) {
 
 // The table is updated by its primary key whatever the planner thinks of the rest.
 const (
-	updateSQL = `UPDATE {s}delivery INDEXED BY sqlite_autoindex_{s}delivery_1 SET revision = revision + 1`
+	setSQL    = ` SET revision = revision + 1`
+	updateSQL = `UPDATE {s}delivery INDEXED BY sqlite_autoindex_{s}delivery_1` + setSQL
+	updateAt  = `UPDATE {s}delivery NOT INDEXED` + setSQL
 	byEach    = ` WHERE ref = ?`
 	byList    = ` WHERE ref IN ({refs})`
+	byRows    = ` WHERE rowid IN ({refs})`
 	byPairs   = ` FROM v WHERE ref = v.r`
 	pairsSQL  = `WITH v(r, d) AS (VALUES {refs}) `
 )
@@ -164,6 +176,21 @@ func (c *change) list(refs []driver.ID, size int) (string, []any) {
 		}
 	}
 	text := updateSQL + c.set.String() + strings.Replace(byList, "{refs}", "?"+strings.Repeat(", ?", size-1), 1) + c.where.String()
+	return text, append(args, c.whereArgs...)
+}
+
+// at changes up to size rows alike, those of part.
+func (c *change) at(rows []int64, part []int, size int) (string, []any) {
+	args := make([]any, 0, len(c.setArgs)+size+len(c.whereArgs))
+	args = append(args, c.setArgs...)
+	for i := range size {
+		if i < len(part) {
+			args = append(args, rows[part[i]])
+		} else {
+			args = append(args, nil)
+		}
+	}
+	text := updateAt + c.set.String() + strings.Replace(byRows, "{refs}", "?"+strings.Repeat(", ?", size-1), 1) + c.where.String()
 	return text, append(args, c.whereArgs...)
 }
 

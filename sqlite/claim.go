@@ -26,19 +26,20 @@ func (e *engine) Claim(ctx context.Context, r driver.ClaimRequest) ([]driver.Cla
 	err := e.write(ctx, "claim", func(ctx context.Context, w *writer) error {
 		taken = r.Room[:0]
 		changes := make([]lifecycle.Transition, 0, expected(&r))
+		rows := make([]int64, 0, cap(changes))
 		err := claims.candidates(ctx, &w.session, &r, w.now, func(c *candidate) error {
 			intent, err := readIntent(c.values[stateWidth:], c.ref, c.state.Profile)
 			if err != nil {
 				return err
 			}
-			changes = append(changes, c.claim)
+			changes, rows = append(changes, c.claim), append(rows, c.rowid)
 			taken = append(taken, driver.Claimed{Intent: intent, State: c.after(), DueAt: instant(c.dueAt)})
 			return nil
 		})
 		if err != nil {
 			return err
 		}
-		held, err := w.set(ctx, changes, &r.Program)
+		held, err := w.setAt(ctx, changes, rows, &r.Program)
 		if err != nil {
 			return err
 		}

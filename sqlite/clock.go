@@ -43,5 +43,7 @@ func millis(d time.Duration) any {
 // duration is the stored milliseconds as a duration.
 func duration(v any) time.Duration {
 	ms, _ := v.(int64)
-	return time.Duration(ms) * time.Millisecond
+	return milliseconds(ms)
 }
+
+func milliseconds(n int64) time.Duration { return time.Duration(n) * time.Millisecond }

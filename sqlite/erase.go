@@ -53,7 +53,7 @@ func (e *engine) erase(ctx context.Context, subjects []string, by *driver.Audite
 			if err != nil {
 				return err
 			}
-			if _, err := w.set(ctx, marks, nil); err != nil {
+			if _, err := w.set(ctx, marks); err != nil {
 				return err
 			}
 			erased += len(marks)

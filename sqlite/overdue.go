@@ -38,7 +38,7 @@ func (e *engine) Overdue(ctx context.Context, r driver.OverdueRequest) ([]driver
 		}
 		var ends [][3]any
 		err = s.query(ctx, pageEndSQL, append(slices.Clone(after), int64(limit-1)), 3, func(v []any) (bool, error) {
-			ends = append(ends, [3]any(v))
+			ends = append(ends, [3]any(kept(v)))
 			return true, nil
 		})
 		if err != nil {

@@ -93,7 +93,8 @@ var hot = map[string]string{
 	"CROSS JOIN consign_intent i":                                                                                          "SEARCH i USING INDEX sqlite_autoindex_consign_intent_1 (ref=?)",
 	"SELECT g.ref":                                                                                                         "SEARCH g USING INDEX consign_delivery_gate (gate_task=? AND gate_index>?)",
 	"NOT EXISTS":                                                                                                           "SEARCH g USING INDEX consign_delivery_gate (gate_task=? AND gate_index<?)",
-	"UPDATE consign_delivery":                                                                                              "SEARCH consign_delivery USING INDEX sqlite_autoindex_consign_delivery_1 (ref=?)",
+	"UPDATE consign_delivery INDEXED":                                                                                      "SEARCH consign_delivery USING INDEX sqlite_autoindex_consign_delivery_1 (ref=?)",
+	"UPDATE consign_delivery NOT INDEXED":                                                                                  "SEARCH consign_delivery USING INTEGER PRIMARY KEY (rowid=?)",
 	"LIMIT 2 OFFSET ?":                                                                                                     "SEARCH d USING COVERING INDEX consign_delivery_due ((route,due_at,ref)>(?,?,?))",
 	"<= (?5, ?6, ?7)":                                                                                                      "SEARCH d USING INDEX consign_delivery_due ((route,due_at,ref)>(?,?,?) AND (route,due_at,ref)<(?,?,?))",
 	"d.created_at < ? AND d.review_at IS NULL":                                                                             "SEARCH d USING INDEX consign_delivery_terminal (profile=? AND terminal=? AND created_at<?)",
@@ -170,8 +171,8 @@ INSERT INTO consign_intent (ref, created_at, delivery_key, profile, kind, payloa
 SELECT CAST(printf('%015d', i) || ?2 AS BLOB), i, CAST(printf('%015d', i) || ?2 AS BLOB), 2, 'mail', zeroblob(32), '{}', 'a' FROM n`
 
 const fillDeliveries = `WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?1)
-INSERT INTO consign_delivery (ref, created_at, updated_at, route, profile, retry, lease_ms, timeout_ms, status, due_at)
-SELECT CAST(printf('%015d', i) || ?2 AS BLOB), i, i, 'm:mail', 2, 2, 1, 1, ?3, CASE ?3 WHEN 0 THEN i END FROM n`
+INSERT INTO consign_delivery (ref, created_at, updated_at, route, profile, retry, lease_ms, timeout_ms, status, terminal, due_at)
+SELECT CAST(printf('%015d', i) || ?2 AS BLOB), i, i, 'm:mail', 2, 2, 1, 1, ?3, nullif(?3, 0), CASE ?3 WHEN 0 THEN i END FROM n`
 
 func fillOpen(t *testing.T, db *sql.DB, n int)  { fillRows(t, db, n, "o", 0) }
 func fillEnded(t *testing.T, db *sql.DB, n int) { fillRows(t, db, n, "e", 3) }

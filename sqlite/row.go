@@ -28,54 +28,56 @@ const gateSQL = `(d.gate_task IS NULL OR NOT EXISTS (
     WHERE g.gate_task = d.gate_task AND g.gate_index < d.gate_index AND ` + standsSQL + `))`
 
 // stateColumns are what a decision about a delivery d needs. ?1 is the database's
-// now. In claimColumns the gate is open: the condition of a claim has asked.
+// now. In claimColumns the gate is open, because the condition of a claim has asked,
+// and there is where the row is.
 const (
 	stateColumns = stateHead + gateSQL + stateTail
-	claimColumns = stateHead + `1` + stateTail
+	claimColumns = stateHead + `(1 + 2 * d.rowid)` + stateTail
 
 	stateHead = `d.ref,
     d.profile + d.retry * 4 + d.idempotent * 16 + d.status * 32 + d.in_flight * 256 + d.uncertain * 512
         + (d.erased_at IS NOT NULL) * 1024 + 2048 * `
 	stateTail = `,
-    d.attempts * 4294967296 + d.crashes, d.generation * 4294967296 + d.revision, d.lease_ms, d.timeout_ms, d.max_attempts, d.max_age_ms,
+    d.attempts * 4294967296 + d.crashes, d.generation * 4294967296 + d.revision, d.lease_ms * 4294967296 + d.timeout_ms, d.max_attempts, d.max_age_ms,
     d.due_at, d.lease_until, d.deadline, d.owner, d.digest, d.code`
 )
 
 const (
-	stateWidth = 14
-	dueColumn  = 8 // where due_at is in it
+	stateWidth = 13
+	dueColumn  = 7 // where due_at is in it
 )
 
 // intentColumns are the content of an intent i. Texts that are joined end in NUL,
 // which no text may hold: a constraint of the table sees to that.
-const intentColumns = `i.created_at, i.task_index * 4 + i.link, i.predecessor, CASE i.link WHEN 1 THEN i.delivery_key END,
+const intentColumns = `i.created_at, i.task_index * 4 + i.link, CASE i.link WHEN 0 THEN NULL WHEN 1 THEN CAST(i.predecessor || i.delivery_key AS BLOB) ELSE i.predecessor END,
     i.payload, CASE i.profile WHEN 1 THEN CAST(i.payload_digest || i.fingerprint || i.run_id AS BLOB) ELSE i.payload_digest END,
     i.kind || char(0) || CASE i.profile WHEN 1 THEN i.version || char(0) || i.work_key || char(0) || i.operation || char(0)
         || i.actor || char(0) || i.tenant || char(0) || i.security_version || char(0) || i.target || char(0) || i.target_version
         ELSE i.address END || char(0),
     i.task, i.subject, i.trace`
 
-const intentWidth = 10
+const intentWidth = 9
 
 // stored is what a row says of a delivery's state.
 type stored struct {
 	ref                           driver.ID
+	rowid                         int64           // of claimColumns alone
 	state                         lifecycle.State // without what is relative to now, but for the gate
 	dueAt, leaseUntil, deadlineAt any
 }
 
 // readState reads stateColumns.
 func readState(v []any) stored {
-	flags, counts, fences := whole(v[1]), whole(v[2]), whole(v[3])
-	r := stored{ref: driver.ID(bytes16(v[0])), dueAt: v[dueColumn], leaseUntil: v[9], deadlineAt: v[10]}
+	flags, counts, fences, times := whole(v[1]), whole(v[2]), whole(v[3]), whole(v[4])
+	r := stored{ref: driver.ID(bytes16(v[0])), rowid: flags >> 12, dueAt: v[dueColumn], leaseUntil: v[8], deadlineAt: v[9]}
 	r.state = lifecycle.State{
 		Profile: lifecycle.Profile(flags & 3), Status: lifecycle.Status(flags >> 5 & 7),
 		InFlight: flags>>8&1 == 1, Uncertain: flags>>9&1 == 1, Erased: flags>>10&1 == 1, GateOpen: flags>>11&1 == 1,
 		Attempts: int(counts >> 32), Crashes: int(uint32(counts)), Generation: fences >> 32, Revision: int64(uint32(fences)),
-		Owner: bytes16(v[11]), Digest: bytes32(v[12]), Code: lifecycle.Code(text(v[13])),
+		Owner: bytes16(v[10]), Digest: bytes32(v[11]), Code: lifecycle.Code(text(v[12])),
 		Contract: lifecycle.Contract{
-			Retry: lifecycle.RetryOwner(flags >> 2 & 3), Idempotent: flags>>4&1 == 1, MaxAttempts: int(whole(v[6])),
-			Lease: duration(v[4]), Timeout: duration(v[5]), MaxAge: duration(v[7]),
+			Retry: lifecycle.RetryOwner(flags >> 2 & 3), Idempotent: flags>>4&1 == 1, MaxAttempts: int(whole(v[5])),
+			Lease: milliseconds(times >> 32), Timeout: milliseconds(int64(uint32(times))), MaxAge: duration(v[6]),
 		},
 	}
 	return r
@@ -102,14 +104,16 @@ func readIntent(v []any, ref driver.ID, p lifecycle.Profile) (driver.Intent, err
 	place := whole(v[1])
 	i := driver.Intent{
 		Ref: ref, Key: ref, Profile: p, CreatedAt: instant(v[0]), Link: driver.Link(place & 3), Index: int(place >> 2),
-		Predecessor: driver.ID(bytes16(v[2])), Payload: []byte(text(v[4])),
-		Task: text(v[7]), Subject: text(v[8]), Trace: text(v[9]),
+		Payload: []byte(text(v[3])), Task: text(v[6]), Subject: text(v[7]), Trace: text(v[8]),
 	}
-	if v[3] != nil {
-		i.Key = driver.ID(bytes16(v[3]))
+	if before, _ := v[2].([]byte); len(before) >= 16 {
+		i.Predecessor = driver.ID(before[:16])
+		if len(before) == 32 {
+			i.Key = driver.ID(before[16:])
+		}
 	}
-	digests, _ := v[5].([]byte)
-	texts, want := joined{rest: text(v[6])}, 32
+	digests, _ := v[4].([]byte)
+	texts, want := joined{rest: text(v[5])}, 32
 	i.Kind = texts.next()
 	if p == lifecycle.Work {
 		want = 32 + 32 + 16

@@ -1,8 +1,10 @@
 package sqlite
 
 import (
+	"bytes"
 	"context"
 	"database/sql"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -88,8 +90,16 @@ func (s *session) exec(ctx context.Context, text string, args ...any) (int, erro
 	return int(n), err
 }
 
-// query calls fn with the values of each row until fn is done or fails. The slice
-// is used again for the next row.
+// cell takes a value as the driver hands it over, where database/sql would copy a BLOB.
+type cell struct{ value *any }
+
+func (c cell) Scan(v any) error {
+	*c.value = v
+	return nil
+}
+
+// query calls fn with the values of each row until fn is done or fails. The slice is
+// used again for the next row, and a BLOB is the driver's until then: see [kept].
 func (s *session) query(ctx context.Context, text string, args []any, columns int, fn func(v []any) (more bool, err error)) error {
 	stmt, err := s.prepare(ctx, text)
 	if err != nil {
@@ -105,7 +115,7 @@ func (s *session) query(ctx context.Context, text string, args []any, columns in
 	defer rows.Close()
 	values, into := make([]any, columns), make([]any, columns)
 	for i := range values {
-		into[i] = &values[i]
+		into[i] = cell{&values[i]}
 	}
 	for rows.Next() {
 		if err := rows.Scan(into...); err != nil {
@@ -116,6 +126,17 @@ func (s *session) query(ctx context.Context, text string, args []any, columns in
 		}
 	}
 	return rows.Err()
+}
+
+// kept is a row that stays as it is when the next one comes.
+func kept(v []any) []any {
+	v = slices.Clone(v)
+	for i := range v {
+		if b, ok := v[i].([]byte); ok {
+			v[i] = bytes.Clone(b)
+		}
+	}
+	return v
 }
 
 // number reads a single whole number.

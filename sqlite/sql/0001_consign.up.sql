@@ -119,7 +119,7 @@ CREATE TABLE {s}delivery (
     digest       BLOB,
     code         TEXT,
     last_error   TEXT,
-    terminal     INTEGER GENERATED ALWAYS AS (CASE WHEN status >= 3 THEN status END) STORED,
+    terminal     INTEGER,                            -- the status, once it is final
     -- What never changes after the contract was copied is a constraint of its own,
     -- because SQLite leaves out those whose columns an update does not name.
     CONSTRAINT delivery_contract CHECK (
@@ -127,24 +127,25 @@ CREATE TABLE {s}delivery (
         AND (profile = 2 OR retry = 2)
         AND (retry = 0) = (lease_ms IS NULL) AND (retry = 0) = (timeout_ms IS NULL)
     ),
+    -- The same for the parts of the state that only some changes set.
+    CONSTRAINT delivery_owner CHECK (generation >= 0 AND (owner IS NULL OR length(owner) = 16)),
+    CONSTRAINT delivery_digest CHECK (digest IS NULL OR length(digest) = 32),
     -- Lines of "not this, or that": SQLite jumps over a line that does not apply.
     CONSTRAINT delivery_state CHECK (
         status BETWEEN 0 AND 6
-        AND generation >= 0 AND revision >= 0 AND crashes >= 0 AND attempts >= 0
-        AND (max_attempts IS NULL OR attempts <= max_attempts)
-        AND (digest IS NULL OR length(digest) = 32) AND (owner IS NULL OR length(owner) = 16)
-        AND uncertain BETWEEN 0 AND 1 AND in_flight BETWEEN 0 AND 1
-        AND (in_flight = 0 OR status = 2)
-        AND (lease_until IS NULL OR owner IS NOT NULL AND status BETWEEN 1 AND 2)
-        AND (due_at IS NULL OR status < 2 OR status = 2 AND retry = 2)
-        AND (status <> 0 OR owner IS NULL AND (erased_at IS NOT NULL OR due_at IS NOT NULL))
-        AND (status <> 1 OR erased_at IS NOT NULL OR due_at IS NOT NULL AND owner IS NOT NULL AND lease_until IS NOT NULL)
-        AND (status <> 2 OR erased_at IS NOT NULL OR (owner IS NULL OR lease_until IS NOT NULL)
-            AND (retry = 1 OR in_flight = 1 AND (retry = 0 OR due_at IS NOT NULL)))
-        AND (uncertain = 0 OR status <> 3 AND status <> 5)
-        AND (status < 4 OR profile = CASE status WHEN 4 THEN 2 ELSE 1 END)
+        AND revision >= 0 AND crashes >= 0 AND attempts >= 0 AND (max_attempts IS NULL OR attempts <= max_attempts)
+        AND (uncertain = 0 OR uncertain = 1 AND status <> 3 AND status <> 5)
         AND (erased_at IS NULL OR due_at IS NULL AND owner IS NULL AND review_at IS NULL AND last_error IS NULL
             AND gate_task IS NULL)
+        AND (status > 1 OR terminal IS NULL AND in_flight = 0 AND (status = 1 OR owner IS NULL)
+            AND (lease_until IS NULL OR owner IS NOT NULL)
+            AND (erased_at IS NOT NULL OR due_at IS NOT NULL AND (status = 0 OR owner IS NOT NULL AND lease_until IS NOT NULL)))
+        AND (status <> 2 OR terminal IS NULL AND in_flight BETWEEN 0 AND 1
+            AND (lease_until IS NULL OR owner IS NOT NULL) AND (due_at IS NULL OR retry = 2)
+            AND (erased_at IS NOT NULL OR (owner IS NULL OR lease_until IS NOT NULL)
+                AND (retry = 1 OR in_flight = 1 AND (retry = 0 OR due_at IS NOT NULL))))
+        AND (status < 3 OR terminal IS status AND in_flight = 0 AND due_at IS NULL AND lease_until IS NULL
+            AND (status = 3 OR profile = CASE status WHEN 4 THEN 2 ELSE 1 END))
         AND (code IS NULL OR instr(code, ' ') = 0 AND instr(' RECORD_CHANGED REQUEST_CHANGED POST_EFFECT_CALLBACK_FAILED'
             || ' AUTHORITY_REVOKED DELIVERY_NOT_PERMITTED TARGET_UNAVAILABLE CANCELLED_BY_HANDLER CANCELLED_BY_OPERATOR'
             || ' REQUEST_INVALID INPUT_UNREADABLE EFFECT_NOT_CALLED HANDLER_MISSING HANDLER_CHANGED CHANNEL_MISSING'
