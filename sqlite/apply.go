@@ -13,7 +13,15 @@ func (e *engine) Apply(ctx context.Context, ts []lifecycle.Transition) (held []b
 	apply := func(oneByOne bool) error {
 		return e.write(ctx, "apply", func(ctx context.Context, w *writer) (err error) {
 			w.oneByOne = oneByOne
-			held, err = w.set(ctx, ts)
+			var rows []int64
+			if len(ts) >= fewest && !oneByOne {
+				schema, err := w.schemaVersion(ctx)
+				if err != nil {
+					return err
+				}
+				rows = e.places.find(schema, ts)
+			}
+			held, err = w.setAt(ctx, ts, rows, nil)
 			return err
 		})
 	}
@@ -26,6 +34,7 @@ func (e *engine) Apply(ctx context.Context, ts []lifecycle.Transition) (held []b
 	if err != nil {
 		return nil, err
 	}
+	e.places.forget(ts)
 	return held, nil
 }
 
@@ -150,29 +159,27 @@ func (w *writer) setAll(ctx context.Context, ts []lifecycle.Transition, places [
 		size, digest = largeSet, "v.d"
 	}
 	c := changeOf(first, w.now, program, digest)
-	refs, digests := make([]driver.ID, 0, size), make([]lifecycle.Digest, 0, size)
+	keys := make([]any, 0, 2*size)
 	for len(places) > 0 {
 		part := places[:min(size, len(places))]
 		places = places[len(part):]
-		refs, digests = refs[:0], digests[:0]
+		keys = keys[:0]
 		for _, i := range part {
-			refs, digests = append(refs, ts[i].Ref), append(digests, ts[i].Set.Digest)
+			if rows != nil {
+				keys = append(keys, rows[i])
+			} else {
+				keys = append(keys, ts[i].Ref[:])
+			}
+			if first.Set.Started {
+				keys = append(keys, hash(ts[i].Set.Digest))
+			}
 			held[i] = true
 		}
 		fill := size
 		if len(part) <= small {
 			fill = small
 		}
-		var text string
-		var args []any
-		switch {
-		case rows != nil:
-			text, args = c.at(rows, part, fill)
-		case first.Set.Started:
-			text, args = c.pairs(refs, digests, fill)
-		default:
-			text, args = c.list(refs, fill)
-		}
+		text, args := c.all(keys, fill, rows != nil, first.Set.Started)
 		n, err := w.exec(ctx, text, args...)
 		if err == nil && n != len(part) {
 			err = errUneven

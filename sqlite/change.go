@@ -152,10 +152,6 @@ const (
 	updateSQL = `UPDATE {s}delivery INDEXED BY sqlite_autoindex_{s}delivery_1` + setSQL
 	updateAt  = `UPDATE {s}delivery NOT INDEXED` + setSQL
 	byEach    = ` WHERE ref = ?`
-	byList    = ` WHERE ref IN ({refs})`
-	byRows    = ` WHERE rowid IN ({refs})`
-	byPairs   = ` FROM v WHERE ref = v.r`
-	pairsSQL  = `WITH v(r, d) AS (VALUES {refs}) `
 )
 
 // one changes one row.
@@ -164,48 +160,28 @@ func (c *change) one(ref driver.ID) (string, []any) {
 	return updateSQL + c.set.String() + byEach + c.where.String(), append(args, c.whereArgs...)
 }
 
-// list changes up to size rows alike.
-func (c *change) list(refs []driver.ID, size int) (string, []any) {
-	args := make([]any, 0, len(c.setArgs)+size+len(c.whereArgs))
-	args = append(args, c.setArgs...)
-	for i := range size {
-		if i < len(refs) {
-			args = append(args, refs[i][:])
-		} else {
-			args = append(args, nil) // equal to none
-		}
+// all changes up to size rows alike, which keys names: by their rows in the table, or
+// by refs. With a start each key is followed by the digest that it binds.
+func (c *change) all(keys []any, size int, byRow, started bool) (string, []any) {
+	update, key, each := updateSQL, "ref", "?"
+	if byRow {
+		update, key = updateAt, "rowid"
 	}
-	text := updateSQL + c.set.String() + strings.Replace(byList, "{refs}", "?"+strings.Repeat(", ?", size-1), 1) + c.where.String()
-	return text, append(args, c.whereArgs...)
-}
-
-// at changes up to size rows alike, those of part.
-func (c *change) at(rows []int64, part []int, size int) (string, []any) {
-	args := make([]any, 0, len(c.setArgs)+size+len(c.whereArgs))
-	args = append(args, c.setArgs...)
-	for i := range size {
-		if i < len(part) {
-			args = append(args, rows[part[i]])
-		} else {
-			args = append(args, nil)
-		}
+	width := 1
+	if started {
+		each, width = "(?, ?)", 2
 	}
-	text := updateAt + c.set.String() + strings.Replace(byRows, "{refs}", "?"+strings.Repeat(", ?", size-1), 1) + c.where.String()
-	return text, append(args, c.whereArgs...)
-}
-
-// pairs changes up to size rows alike, but for the digest that each start binds.
-func (c *change) pairs(refs []driver.ID, digests []lifecycle.Digest, size int) (string, []any) {
-	args := make([]any, 0, len(c.setArgs)+2*size+len(c.whereArgs))
-	for i := range size {
-		if i < len(refs) {
-			args = append(args, refs[i][:], hash(digests[i]))
-		} else {
-			args = append(args, nil, nil)
-		}
+	list := each + strings.Repeat(", "+each, size-1)
+	args := make([]any, 0, len(c.setArgs)+size*width+len(c.whereArgs))
+	if !started {
+		args = append(args, c.setArgs...)
 	}
-	text := strings.Replace(pairsSQL, "{refs}", "(?, ?)"+strings.Repeat(", (?, ?)", size-1), 1) +
-		updateSQL + c.set.String() + byPairs + c.where.String()
+	args = append(args, keys...)
+	args = args[:len(args)+size*width-len(keys)] // NULL is equal to none
+	if !started {
+		return update + c.set.String() + " WHERE " + key + " IN (" + list + ")" + c.where.String(), append(args, c.whereArgs...)
+	}
 	args = append(args, c.setArgs...)
-	return text, append(args, c.whereArgs...)
+	return "WITH v(k, d) AS (VALUES " + list + ") " + update + c.set.String() + " FROM v WHERE " + key + " = v.k" + c.where.String(),
+		append(args, c.whereArgs...)
 }

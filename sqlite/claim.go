@@ -23,10 +23,12 @@ func (e *engine) Claim(ctx context.Context, r driver.ClaimRequest) ([]driver.Cla
 		}
 	}
 	var taken []driver.Claimed
+	var changes []lifecycle.Transition
+	var rows []int64
+	var schema int64
 	err := e.write(ctx, "claim", func(ctx context.Context, w *writer) error {
 		taken = r.Room[:0]
-		changes := make([]lifecycle.Transition, 0, expected(&r))
-		rows := make([]int64, 0, cap(changes))
+		changes, rows = make([]lifecycle.Transition, 0, expected(&r)), make([]int64, 0, expected(&r))
 		err := claims.candidates(ctx, &w.session, &r, w.now, func(c *candidate) error {
 			intent, err := readIntent(c.values[stateWidth:], c.ref, c.state.Profile)
 			if err != nil {
@@ -48,12 +50,14 @@ func (e *engine) Claim(ctx context.Context, r driver.ClaimRequest) ([]driver.Cla
 				return errors.New("a row changed under the write lock")
 			}
 		}
-		return nil
+		schema, err = w.schemaVersion(ctx)
+		return err
 	})
 	if err != nil {
 		return nil, err
 	}
 	e.found.Store(len(taken) > 0)
+	e.places.learn(schema, changes, rows)
 	return taken, nil
 }
 

@@ -21,6 +21,7 @@ type engine struct {
 	steps  []migration.Step
 	budget time.Duration // how long a call waits for a connection and the write lock
 	cache  cache
+	places places
 
 	// writing lets this store's own writers wait for each other in turn. SQLite's
 	// own waiting is a poll with sleeps, which is slow among friends.
