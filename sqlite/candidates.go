@@ -18,19 +18,24 @@ import (
 // would refuse. They may be wider than its own, never narrower.
 
 // claimableSQL is true of a delivery d that a claim may take. ?1 is the database's
-// now, ?2 the route, ?3 and ?4 the position to go on behind, ?5 whether suspects are
-// asked for, ?6 whether the request brings a contract, ?7 the crash budget, ?8 by
-// when the lease of a started delivery must have ended.
+// now, ?2 the route, ?3 and ?4 the position to go on behind, ?5 whether the request
+// brings a contract, ?6 the crash budget, ?7 by when the lease of a started delivery
+// must have ended. {suspect} is true of suspects, or of all others: it comes first,
+// because a look for suspects goes over everything that is due.
 const claimableSQL = `d.route = ?2 AND d.due_at IS NOT NULL AND d.due_at <= ?1 AND (d.due_at, d.ref) > (?3, ?4)
-    AND (d.lease_until IS NULL OR d.lease_until <= ?1) AND (d.deadline IS NULL OR d.deadline > ?1)
-    AND (d.crashes > 0 OR d.status = 1) = ?5
+    AND {suspect} AND (d.lease_until IS NULL OR d.lease_until <= ?1) AND (d.deadline IS NULL OR d.deadline > ?1)
     AND CASE d.status
-        WHEN 0 THEN d.retry <> 0 OR ?6
-        WHEN 1 THEN d.crashes + 1 < ?7
-        ELSE d.retry = 2 AND d.idempotent AND d.lease_until <= ?8
+        WHEN 0 THEN d.retry <> 0 OR ?5
+        WHEN 1 THEN d.crashes + 1 < ?6
+        ELSE d.retry = 2 AND d.idempotent AND d.lease_until <= ?7
             AND (d.max_attempts IS NULL OR d.attempts + (d.profile = 2 AND d.in_flight) < d.max_attempts)
         END
     AND ` + gateSQL
+
+const (
+	isSuspectSQL = `(d.status = 1 OR d.crashes > 0)`
+	noSuspectSQL = `d.status <> 1 AND d.crashes = 0`
+)
 
 // Indexes are named, so that no statistics, fresh or stale, change a plan.
 const (
@@ -143,14 +148,18 @@ func (q selection) rows(ctx context.Context, s *session, r *driver.ClaimRequest,
 		after = micros(route.After.DueAt)
 	}
 	args := []any{
-		now, route.Route, after, route.After.Ref[:], flag(r.Suspects), flag(route.Contract.Retry != lifecycle.Unclaimed),
+		now, route.Route, after, route.After.Ref[:], flag(route.Contract.Retry != lifecycle.Unclaimed),
 		int64(r.Policy.CrashBudget), now - r.Policy.SettleMargin.Microseconds(),
 	}
+	suspect := isSuspectSQL
+	if !r.Suspects {
+		suspect = noSuspectSQL
+	}
 	if len(r.Refs) == 0 {
-		return s.query(ctx, q.due, args, q.width, fn)
+		return s.query(ctx, strings.Replace(q.due, "{suspect}", suspect, 1), args, q.width, fn)
 	}
 	var rows [][]any
-	err := s.queryRefs(ctx, q.refs, args, r.Refs, q.width, func(v []any) error {
+	err := s.queryRefs(ctx, strings.Replace(q.refs, "{suspect}", suspect, 1), args, r.Refs, q.width, func(v []any) error {
 		rows = append(rows, kept(v))
 		return nil
 	})

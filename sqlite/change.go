@@ -147,10 +147,12 @@ func (c *change) demands(t *lifecycle.Transition, now int64) {
 }
 
 // The table is updated by its primary key whatever the planner thinks of the rest.
+// Where a row is refused, those before it stay changed (OR FAIL): the transaction is
+// undone as a whole, and SQLite need not keep a copy of each page for the statement.
 const (
 	setSQL    = ` SET revision = revision + 1`
-	updateSQL = `UPDATE {s}delivery INDEXED BY sqlite_autoindex_{s}delivery_1` + setSQL
-	updateAt  = `UPDATE {s}delivery NOT INDEXED` + setSQL
+	updateSQL = `UPDATE OR FAIL {s}delivery INDEXED BY sqlite_autoindex_{s}delivery_1` + setSQL
+	updateAt  = `UPDATE OR FAIL {s}delivery NOT INDEXED` + setSQL
 	byEach    = ` WHERE ref = ?`
 )
 

@@ -38,7 +38,8 @@ func (e *engine) write(ctx context.Context, op string, fn func(ctx context.Conte
 		if err := fn(ctx, w); err != nil {
 			return err
 		}
-		fresh = w.fresh
+		fresh = append(w.fresh, t.fresh...)
+		t.fresh = nil
 		err = t.raw.Commit()
 		t.release(ctx, err)
 		return err
@@ -119,7 +120,7 @@ func (h *holder) begin(ctx context.Context, e *engine, p *wait) (*tx, error) {
 	defer s.close()
 	if _, err = s.exec(ctx, lockSQL); err == nil || missesTable(err) {
 		if err = h.restore(ctx); err == nil {
-			return &tx{e: e, raw: raw, conn: h.conn}, nil
+			return &tx{e: e, raw: raw, conn: h.conn, fresh: s.fresh}, nil
 		}
 	}
 	raw.Rollback()
