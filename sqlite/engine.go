@@ -26,6 +26,7 @@ type engine struct {
 	// writing lets this store's own writers wait for each other in turn. SQLite's
 	// own waiting is a poll with sleeps, which is slow among friends.
 	writing chan struct{}
+	inLine  atomic.Int32 // writers that wait for it
 
 	found atomic.Bool // the latest claim found something, so the next one will hardly look in vain
 }

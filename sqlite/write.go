@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"database/sql"
+	"runtime"
 	"strings"
 	"time"
 )
@@ -59,18 +60,39 @@ func (e *engine) inTurn(ctx context.Context, budget time.Duration, fn func(p *wa
 	select {
 	case e.writing <- struct{}{}:
 	default:
-		timer := time.NewTimer(time.Until(p.until))
-		defer timer.Stop()
-		select {
-		case e.writing <- struct{}{}:
-		case <-timer.C:
-			return &busyError{lockBusy, p.elapsed(), nil}
-		case <-ctx.Done():
-			return ctx.Err()
+		if err := e.wait(ctx, p); err != nil {
+			return err
 		}
 	}
-	defer func() { <-e.writing }()
+	defer e.pass()
 	return fn(p)
+}
+
+// wait waits for the turn.
+func (e *engine) wait(ctx context.Context, p *wait) error {
+	e.inLine.Add(1)
+	defer e.inLine.Add(-1)
+	timer := time.NewTimer(time.Until(p.until))
+	defer timer.Stop()
+	select {
+	case e.writing <- struct{}{}:
+		return nil
+	case <-timer.C:
+		return &busyError{lockBusy, p.elapsed(), nil}
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// pass gives the turn to the next in line, and the processor with it: to go on with
+// what was written takes a while, in which the database would have nothing to do where
+// all processors are busy.
+func (e *engine) pass() {
+	next := e.inLine.Load() > 0
+	<-e.writing
+	if next {
+		runtime.Gosched()
+	}
 }
 
 // beginLocked begins a transaction that has the write lock, on a connection that is
