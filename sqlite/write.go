@@ -23,7 +23,6 @@ type writer struct {
 // costs a goroutine, and a statement that is cut off costs the connection. The lock
 // is held for milliseconds; waiting for it does heed ctx.
 func (e *engine) write(ctx context.Context, op string, fn func(ctx context.Context, w *writer) error) error {
-	var fresh []string
 	err := e.inTurn(ctx, e.budget, func(p *wait) error {
 		t, err := e.beginLocked(ctx, p)
 		if err != nil {
@@ -39,15 +38,11 @@ func (e *engine) write(ctx context.Context, op string, fn func(ctx context.Conte
 		if err := fn(ctx, w); err != nil {
 			return err
 		}
-		fresh = append(w.fresh, t.fresh...)
-		t.fresh = nil
+		t.fresh = append(t.fresh, w.fresh...)
 		err = t.raw.Commit()
 		t.release(ctx, err)
 		return err
 	})
-	if err == nil {
-		e.remember(fresh)
-	}
 	return e.fault(op, err)
 }
 
