@@ -148,7 +148,7 @@ func (h *holder) begin(ctx context.Context, e *engine, p *wait) (*tx, error) {
 // for a lock, where it exceeds the time left.
 func (h *holder) limit(ctx context.Context, p *wait) (err error) {
 	if !h.known {
-		if h.timeout, err = pragma(ctx, h.conn, "busy_timeout"); err != nil {
+		if h.timeout, err = pragma(context.WithoutCancel(ctx), h.conn, "busy_timeout"); err != nil {
 			return err
 		}
 		h.known = true
