@@ -11,7 +11,7 @@ import (
 
 // Drivers pay for each value that they hand over, about as much as SQLite takes to
 // find the row. So small numbers travel packed into one (counts stay far below 2^32),
-// and texts and digests joined: a row of 44 columns comes in 24 values, in two thirds
+// and texts and digests joined: a row of 44 columns comes in 22 values, in two thirds
 // of the time.
 
 // standsSQL is true of a delivery g that higher indexes of its task wait for: one

@@ -104,6 +104,7 @@ func TestDatabaseRefuses(t *testing.T) {
 		"in flight at 2":                `UPDATE consign_delivery SET in_flight = 2 WHERE ref = ` + ref,
 		"idempotent at 2":               `UPDATE consign_delivery SET idempotent = 2 WHERE ref = ` + ref,
 		"a terminal status set by hand": `UPDATE consign_delivery SET terminal = 3 WHERE ref = ` + ref,
+		"an end that is not marked":     `UPDATE consign_delivery SET status = 3, due_at = NULL WHERE ref = ` + ref,
 		"an unknown code":               `UPDATE consign_delivery SET code = 'OTHER' WHERE ref = ` + ref,
 		"a code that is never stored":   `UPDATE consign_delivery SET code = 'FENCED' WHERE ref = ` + ref,
 		"an empty code":                 `UPDATE consign_delivery SET code = '' WHERE ref = ` + ref,
