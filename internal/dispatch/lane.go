@@ -10,7 +10,7 @@ import (
 // Whoever finds the lane free leads: it runs one batch of its own request and
 // whatever waits, then hands the lead to the next in line. Light load is served at
 // once; heavy load batches by itself, because requests gather while the leaders
-// are busy.
+// are busy, and because no batch begins beside one that is larger.
 //
 // Goroutines that assist take the lead where there are some: running a batch takes
 // a deep stack, which two goroutines may well have, and thousands should not.
@@ -20,7 +20,9 @@ type lane[In, Out any] struct {
 	leaders int // at most so many batches at once
 
 	mu     sync.Mutex
-	active int                 // leads that are taken; the queue is empty unless all are
+	active int                 // leads that are taken
+	called int                 // of these, leads that have not taken their batch yet
+	rows   int                 // in the batches under way
 	queue  []*waiting[In, Out] // in the order of their coming
 	spare  int                 // assistants without a lead
 	calls  chan struct{}       // a lead for an assistant
@@ -56,12 +58,13 @@ func (l *lane[In, Out]) submit(ctx context.Context, w *waiting[In, Out], in In, 
 	w.in, w.err, w.alone = in, errLane, alone
 	l.mu.Lock()
 	leads := false
-	if l.active == l.leaders {
+	if l.active == l.leaders || !l.worth(l.active, len(l.queue)+1) {
 		l.queue = append(l.queue, w)
 	} else if l.active++; l.spare > 0 {
 		l.queue = append(l.queue, w)
-		l.call()
+		l.hand()
 	} else {
+		l.called++
 		leads = true
 	}
 	l.mu.Unlock()
@@ -71,35 +74,47 @@ func (l *lane[In, Out]) submit(ctx context.Context, w *waiting[In, Out], in In, 
 	return w.out, w.err
 }
 
-// call gives a lead to an assistant. The caller holds mu, and there is a spare one.
-func (l *lane[In, Out]) call() {
-	l.spare--
-	l.calls <- struct{}{} // there is room for one from each lead
+// worth reports whether n requests are enough for a batch beside so many other
+// leads. One that has not taken its batch yet will take them. The caller holds mu.
+func (l *lane[In, Out]) worth(others, n int) bool {
+	return n > 0 && l.called == 0 && (others == 0 || n >= l.rows)
+}
+
+// hand gives a lead to an assistant or to the next in line. The caller holds mu, and
+// somebody waits.
+func (l *lane[In, Out]) hand() {
+	l.called++
+	if l.spare > 0 {
+		l.spare--
+		l.calls <- struct{}{} // there is room for one from each lead
+		return
+	}
+	next := l.queue[0]
+	l.drop(1)
+	next.signal <- false
 }
 
 // lead runs one batch with own in it, then passes the lead on, whatever happens:
 // everybody behind would wait for ever.
 func (l *lane[In, Out]) lead(ctx context.Context, own *waiting[In, Out]) {
 	l.mu.Lock()
+	l.called--
 	batch := l.take(own)
 	l.mu.Unlock()
-	defer l.pass()
+	defer l.pass(len(batch))
 	l.serve(context.WithoutCancel(ctx), batch, own)
 }
 
-// pass gives the lead to an assistant or to the next in line, if there is one.
-func (l *lane[In, Out]) pass() {
+// pass gives the lead of a batch of n to an assistant or to the next in line, if
+// there is one. What waits for a larger batch is served after it.
+func (l *lane[In, Out]) pass(n int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	switch {
-	case len(l.queue) == 0:
+	l.rows -= n
+	if l.worth(l.active-1, len(l.queue)) {
+		l.hand()
+	} else {
 		l.active--
-	case l.spare > 0:
-		l.call()
-	default:
-		next := l.queue[0]
-		l.drop(1)
-		next.signal <- false
 	}
 }
 
@@ -154,27 +169,27 @@ func (l *lane[In, Out]) assist(stop <-chan struct{}) {
 	}
 }
 
-// drain runs batches until nothing waits.
+// drain runs batches until nothing waits, or only what is served after a larger one.
 func (l *lane[In, Out]) drain() {
-	for {
-		l.mu.Lock()
-		if len(l.queue) == 0 {
-			l.active--
-			l.spare++
-			l.mu.Unlock()
-			return
-		}
+	l.mu.Lock()
+	l.called--
+	for l.worth(l.active-1, len(l.queue)) {
 		batch := l.take(nil)
 		l.mu.Unlock()
 		contain(func() error { // a batch that breaks is answered with errLane
 			l.serve(context.Background(), batch, nil)
 			return nil
 		})
+		l.mu.Lock()
+		l.rows -= len(batch)
 	}
+	l.active--
+	l.spare++
+	l.mu.Unlock()
 }
 
 // take returns own and what waits, up to the size of a batch and up to somebody
-// who goes alone. The caller holds mu.
+// who goes alone; where enough is left, another lead begins. The caller holds mu.
 func (l *lane[In, Out]) take(own *waiting[In, Out]) []*waiting[In, Out] {
 	var batch []*waiting[In, Out]
 	if own != nil {
@@ -189,6 +204,11 @@ func (l *lane[In, Out]) take(own *waiting[In, Out]) []*waiting[In, Out] {
 	}
 	batch = append(batch, l.queue[:n]...)
 	l.drop(n)
+	l.rows += len(batch)
+	if l.active < l.leaders && l.worth(l.active, len(l.queue)) {
+		l.active++
+		l.hand()
+	}
 	return batch
 }
 
