@@ -139,11 +139,24 @@ func drain(rows pgx.Rows, each func(pgx.Rows) error) error {
 // parameters puts args into the form that conn can send. Where nothing was
 // prepared, pgx goes by the Go type alone and does not know ours.
 func parameters(conn *pgx.Conn, args []any) []any {
-	switch conn.Config().DefaultQueryExecMode {
-	case pgx.QueryExecModeExec, pgx.QueryExecModeSimpleProtocol:
+	if unprepared(conn) {
 		return literals(args)
 	}
 	return args
+}
+
+// unprepared reports whether conn prepares nothing. It remembers that with conn,
+// because the way to ask is a copy of all that conn was made with.
+func unprepared(conn *pgx.Conn) bool {
+	const key = "consign: unprepared"
+	known := conn.PgConn().CustomData()
+	answer, ok := known[key].(bool)
+	if !ok {
+		mode := conn.Config().DefaultQueryExecMode
+		answer = mode == pgx.QueryExecModeExec || mode == pgx.QueryExecModeSimpleProtocol
+		known[key] = answer
+	}
+	return answer
 }
 
 // inside runs fn in a transaction of its own, pinned like the engine's single
