@@ -140,10 +140,8 @@ func (f *feeder) work(t *Task) {
 //
 //go:noinline
 func (f *feeder) workAbove(room *[stackRoom]byte, t *Task) {
-	d := newDecision()
 	defer func() { room[0]++ }()
 	for t != nil {
-		t.decision = d
 		t.drive(f.slots)
 		t = <-f.spare
 	}

@@ -29,11 +29,6 @@ func newEcho(size, leaders int) *echo {
 	return e
 }
 
-// submit is a request of a caller that makes one only.
-func (e *echo) submit(ctx context.Context, in int, alone bool) (int, error) {
-	return e.lane.submit(ctx, newWaiting[int, int](), in, alone)
-}
-
 // eachWay runs a test on a lane whose callers lead, and on one with an assistant for
 // each lead.
 func eachWay(t *testing.T, size, leaders int, test func(t *testing.T, e *echo)) {
@@ -263,7 +258,7 @@ func TestLaneWaitsForWhatMayStillHappen(t *testing.T) {
 // A store that answers too few of a batch's requests answers none of them.
 func TestLaneMistrustsAShortAnswer(t *testing.T) {
 	l := newLane(1, 1, func(context.Context, []int) ([]int, error) { return nil, nil })
-	if _, err := l.submit(context.Background(), newWaiting[int, int](), 1, false); err == nil {
+	if _, err := l.submit(context.Background(), 1, false); err == nil {
 		t.Error("no error")
 	}
 }
@@ -283,18 +278,16 @@ func TestLaneAssistantForgetsNobody(t *testing.T) {
 		spare = e.spare
 		e.lane.mu.Unlock()
 	}
-	w := newWaiting[int, int]()
-	w.in = 7
 	e.lane.mu.Lock()
 	close(stop) // it wants to go, and has to wait for mu
 	time.Sleep(10 * time.Millisecond)
 	e.active++
-	e.queue = append(e.queue, w)
+	g, _ := e.join(7, false)
 	e.hand()
 	e.lane.mu.Unlock()
 	<-ended
-	if answered := <-w.signal; !answered || w.out != 7 || e.active != 0 || e.spare != 0 {
-		t.Errorf("answered %v with %d, %d leads, %d assistants", answered, w.out, e.active, e.spare)
+	if _, lead := <-g.done; lead || g.err != nil || g.outs[0] != 7 || e.active != 0 || e.spare != 0 {
+		t.Errorf("answered %v, %v, %d leads, %d assistants", g.outs, g.err, e.active, e.spare)
 	}
 }
 
@@ -321,10 +314,9 @@ func TestLaneUnderLoad(t *testing.T) {
 	}
 	for g := range 32 {
 		callers.Go(func() {
-			w := newWaiting[int, int]()
 			for i := range 300 {
 				in := g*1000 + i
-				if out, err := l.submit(context.Background(), w, in, i%50 == 0); out != in || err != nil {
+				if out, err := l.submit(context.Background(), in, i%50 == 0); out != in || err != nil {
 					t.Errorf("%d: %d, %v", in, out, err)
 				}
 			}

@@ -72,7 +72,7 @@ var mistakes = []mistake{
 	{
 		what: "a panic of an effect is taken for a success",
 		file: "internal/dispatch/outcome.go",
-		old:  "			err = &panicked{v}\n", new: "			err = nil\n",
+		old:  "		*err = &panicked{v}\n", new: "		*err = nil\n",
 		suite: "internal/dispatch", run: "Panic",
 	},
 	{
