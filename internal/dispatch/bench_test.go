@@ -139,9 +139,8 @@ func BenchmarkLane(b *testing.B) {
 	var wg sync.WaitGroup
 	for range 1000 {
 		wg.Go(func() {
-			w := newWaiting[int, bool]()
 			for range b.N/1000 + 1 {
-				l.submit(context.Background(), w, 1, false)
+				l.submit(context.Background(), 1, false)
 			}
 		})
 	}

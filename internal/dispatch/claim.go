@@ -181,7 +181,7 @@ func (e *Engine) tasks(claimed []driver.Claimed, owner lifecycle.Token, began ti
 	defer e.mu.Unlock()
 	tasks := make([]*Task, len(claimed))
 	for i := range claimed {
-		tasks[i] = newTask(e, &claimed[i], owner, began, life)
+		tasks[i] = newTask(e, &claimed[i], owner, began, &life)
 		if known := e.routes.of(&claimed[i].Intent); known != nil {
 			tasks[i].served = known.served
 		}

@@ -18,17 +18,6 @@ const (
 // errImpatient: the database did not answer in the time there was.
 var errImpatient = errors.New("the database did not answer in time")
 
-// decision is what one event is decided with. It is large, so the goroutines that
-// drive deliveries have one each and use it again.
-type decision struct {
-	ev       lifecycle.Event      // what is to be brought about
-	tr       lifecycle.Transition // the answer
-	internal error                // what lifecycle panicked with instead
-	waiting  *waiting[*Task, bool]
-}
-
-func newDecision() *decision { return &decision{waiting: newWaiting[*Task, bool]()} }
-
 // limit is how long something is tried: until ctx ends, and until at if that is
 // set.
 type limit struct {
@@ -55,15 +44,14 @@ func (l limit) sleep(pause *time.Duration) bool {
 // decide brings the event t.ev about: it asks lifecycle for the transition, has it
 // applied, and where that did not hold or its answer was lost, looks at the row
 // and asks again. It ends when the transition holds, when lifecycle has nothing to
-// change, or with the limit. The answer is t.tr; the state of the task is the row's
-// afterwards.
+// change, or with the limit. The answer is t.answer; the state of the task is the
+// row's afterwards.
 func (t *Task) decide(l limit) error {
 	alone := false
 	pause := firstPause
 	for tries := 0; ; tries++ {
-		t.tr, t.internal = lifecycle.Transition{}, nil
-		held, err := t.engine.writes.submit(l.ctx, t.waiting, t, alone)
-		t.answer, t.said = t.tr.Answer, t.tr.Code
+		t.answer, t.said, t.lost, t.internal = 0, "", nil, nil
+		held, err := t.engine.writes.submit(l.ctx, t, alone)
 		switch {
 		case t.internal != nil:
 			panic(t.internal)
@@ -71,7 +59,6 @@ func (t *Task) decide(l limit) error {
 			t.refused()
 			return nil
 		case err == nil && held:
-			after(&t.state, &t.tr)
 			return nil
 		}
 		alone = alone || err != nil // it may be this very row that the store does not accept
@@ -87,29 +74,31 @@ func (t *Task) decide(l limit) error {
 
 // decideAll decides what becomes of many tasks and has it applied in one write. It
 // runs in the goroutine of one of them or in an assistant's: what lifecycle and the
-// store need of a stack is needed there, and not by each of thousands that wait.
+// store need of a stack is needed there, and not by each of thousands that wait, and
+// so is what they need of memory. Only what did not hold is kept for its task.
 func (e *Engine) decideAll(ctx context.Context, tasks []*Task) ([]bool, error) {
 	b, _ := e.batches.Get().(*batch)
 	if b == nil {
 		b = &batch{seen: map[driver.ID]struct{}{}}
 	}
-	for _, t := range tasks {
-		if t.ask(); t.tr.Answer == lifecycle.Apply {
-			b.ts = append(b.ts, t.tr)
-		}
-	}
+	b.askAll(tasks)
 	held := make([]bool, len(tasks))
 	if len(b.ts) > 0 {
 		applied, err := e.apply(ctx, b)
-		if err != nil {
-			return nil, err // and the batch is left to whoever may still read it
-		}
 		n := 0
 		for i, t := range tasks {
-			if t.tr.Answer == lifecycle.Apply {
-				held[i] = applied[n]
-				n++
+			if t.answer != lifecycle.Apply {
+				continue
 			}
+			if held[i] = err == nil && applied[n]; held[i] {
+				after(&t.state, &b.ts[n])
+			} else {
+				t.lose(b.ts[n])
+			}
+			n++
+		}
+		if err != nil {
+			return nil, err // and the batch is left to whoever may still read it
 		}
 	}
 	b.clear()
@@ -117,22 +106,45 @@ func (e *Engine) decideAll(ctx context.Context, tasks []*Task) ([]bool, error) {
 	return held, nil
 }
 
-// ask has lifecycle decide about t.ev. A panic there is a broken invariant of this
-// one delivery, and is handed to its own task.
-func (t *Task) ask() {
-	t.internal = contain(func() error {
-		t.tr = t.engine.Policy.Apply(t.state, t.ev)
-		t.tr.Ref = t.Intent.Ref
-		return nil
-	})
+// askAll has lifecycle decide about what each task reports. A panic there is a broken
+// invariant of one delivery, and is handed to its own task.
+func (b *batch) askAll(tasks []*Task) {
+	for n := 0; n < len(tasks); n++ {
+		broken := contain(func() error {
+			for ; n < len(tasks); n++ {
+				b.ask(tasks[n])
+			}
+			return nil
+		})
+		if broken != nil {
+			tasks[n].internal = broken
+		}
+	}
 }
+
+func (b *batch) ask(t *Task) {
+	tr := t.engine.Policy.Apply(t.state, t.ev)
+	tr.Ref = t.Intent.Ref
+	t.answer, t.said = tr.Answer, tr.Code
+	if tr.Answer == lifecycle.Apply {
+		b.ts = append(b.ts, tr)
+	} else {
+		t.lose(tr)
+	}
+}
+
+// lose keeps what was decided and did not happen.
+func (t *Task) lose(tr lifecycle.Transition) { t.lost = &tr }
 
 // look reads the row after a write that did not hold or was not answered, and
 // reports whether it is that very write that made the row what it is.
 func (t *Task) look(l limit) (bool, error) {
-	tr := &t.tr
+	tr := t.lost
+	if tr == nil { // the batch broke before its turn
+		tr = &lifecycle.Transition{}
+	}
 	for pause := firstPause; ; {
-		r, err := t.engine.reads.submit(l.ctx, newWaiting[driver.ID, *driver.Record](), t.Intent.Ref, false)
+		r, err := t.engine.reads.submit(l.ctx, t.Intent.Ref, false)
 		if err == nil {
 			if r == nil { // removed by retention: nothing of it can be written any more
 				t.state = lifecycle.State{Profile: t.state.Profile, Erased: true, Generation: t.generation + 1}
@@ -149,7 +161,7 @@ func (t *Task) look(l limit) (bool, error) {
 			// Somebody has gone on from here. The log row that is written with an
 			// outcome tells whether it was this outcome that they went on from.
 			var logged bool
-			if logged, err = t.logged(l.ctx); err == nil {
+			if logged, err = t.logged(l.ctx, tr.Log); err == nil {
 				return logged, nil
 			}
 		}
@@ -159,10 +171,9 @@ func (t *Task) look(l limit) (bool, error) {
 	}
 }
 
-// logged reports whether the attempt log has the row of t.tr.
-func (t *Task) logged(ctx context.Context) (bool, error) {
+// logged reports whether the attempt log has this row.
+func (t *Task) logged(ctx context.Context, want *lifecycle.Attempt) (bool, error) {
 	rows, err := t.engine.store.History(ctx, t.Intent.Ref)
-	want := t.tr.Log
 	for _, r := range rows {
 		if !r.Late && r.Generation == want.Generation && r.Number == want.Number && r.Outcome == want.Outcome {
 			return true, nil
@@ -173,7 +184,7 @@ func (t *Task) logged(ctx context.Context) (bool, error) {
 
 // refused keeps what a fenced owner saw.
 func (t *Task) refused() {
-	tr := &t.tr
+	tr := t.lost
 	if tr.Answer != lifecycle.Refuse {
 		return
 	}
@@ -186,7 +197,7 @@ func (t *Task) refused() {
 	row := driver.Logged{Ref: t.Intent.Ref, Attempt: *tr.Log}
 	alone := false
 	for pause := firstPause; ; alone = true {
-		_, err := t.engine.evidence.submit(t.life.hard, newWaiting[driver.Logged, struct{}](), row, alone)
+		_, err := t.engine.evidence.submit(t.life.hard, row, alone)
 		if err == nil || !(limit{ctx: t.life.hard}).sleep(&pause) {
 			return
 		}

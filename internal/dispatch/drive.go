@@ -24,8 +24,11 @@ func (t *Task) drive(s *slots) (r Result) {
 		if held {
 			s.release(1)
 		}
+		if ended {
+			t.end()
+		}
 	}()
-	for t.run() {
+	for t.begin() && t.conclude(t.deliver()) {
 		held = false
 		s.park()
 		rested := t.rest()
@@ -72,7 +75,7 @@ func (t *Task) broken(panicValue any) {
 		number := t.state.AttemptNo()
 		ev := t.event(lifecycle.EvUnknown)
 		ev.Attempt, ev.Wait, ev.Error = number, t.pause(number, 0), errVanished.Error()
-		t.settle(0)
+		t.settle(time.Time{})
 	}
 	if t.waits() {
 		t.tell(lifecycle.EvInterrupted) // this goroutine was its loop

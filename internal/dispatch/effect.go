@@ -62,14 +62,10 @@ func (t *Task) EffectOf(ctx context.Context, bind Bind, send func(ctx context.Co
 type Bind func(ctx context.Context) (lifecycle.Digest, error)
 
 func (t *Task) effectOf(ctx context.Context, digest lifecycle.Digest, bind Bind, send func(ctx context.Context, a Attempt) error) error {
-	if !t.effect.TryLock() {
+	if !t.enter() {
 		return errTwice
 	}
 	defer t.effect.Unlock()
-	if t.called {
-		return errTwice
-	}
-	t.called = true
 	if bind != nil {
 		var err error
 		if digest, err = t.bind(ctx, bind); err != nil {
@@ -90,27 +86,48 @@ func (t *Task) effectOf(ctx context.Context, digest lifecycle.Digest, bind Bind,
 	// that the effect would have less than half of its time, or has been cancelled
 	// meanwhile, calling it could only make something unknown of what is certain.
 	late := end.Sub(began) < t.state.Contract.Timeout/2
-	if late || ctx.Err() != nil || t.life.effect.Err() != nil {
+	if late || errAt(ctx, began) != nil || t.life.effect.Err() != nil {
 		t.unsentAfterAll(errNoTime)
 		return errNoTime
 	}
-	limited := &lazyContext{parent: ctx, end: end}
+	limited := &t.contexts.effect
+	limited.parent, limited.end = ctx, end
 	defer limited.stop()
-	if ctx != t.ctx { // then it need not end with the grace period
+	if !t.own(ctx) { // then it need not end with the grace period
 		defer context.AfterFunc(t.life.effect, limited.stop)()
 	}
-	t.proof.Store(nil)
-	v := judge(func() error {
-		return send(limited, Attempt{Key: t.Intent.Key, Number: number, Generation: t.generation, task: t})
-	})
+	v := judge(t.send(limited, number, send))
 	ev := t.event(v.kind)
 	ev.Attempt, ev.Wait, ev.Error, ev.HTTPStatus = number, t.pause(number, v.wish), v.text, v.http
 	ev.Retryable = t.retryable(v.kind, number)
 	if p := t.proof.Load(); p != nil {
 		ev.Proof = *p
 	}
-	t.settle(time.Since(began))
+	t.settle(began)
 	return v.err
+}
+
+// enter holds t.effect, where this is the first effect of the attempt.
+func (t *Task) enter() (first bool) {
+	if !t.effect.TryLock() {
+		return false
+	}
+	if t.called {
+		t.effect.Unlock()
+		return false
+	}
+	t.called = true
+	return true
+}
+
+// own reports whether ctx is that of the delivery function.
+func (t *Task) own(ctx context.Context) bool { return ctx == context.Context(&t.contexts.delivery) }
+
+// send calls the effect's function.
+func (t *Task) send(ctx context.Context, number int, send func(ctx context.Context, a Attempt) error) (err error) {
+	defer caught(&err)
+	t.proof.Store(nil)
+	return send(ctx, Attempt{Key: t.Intent.Key, Number: number, Generation: t.generation, task: t})
 }
 
 // unsentAfterAll settles an attempt that was started and whose function was not
@@ -119,12 +136,12 @@ func (t *Task) unsentAfterAll(why error) {
 	number := t.state.AttemptNo()
 	ev := t.event(lifecycle.EvNotSent)
 	ev.Attempt, ev.Wait, ev.Error = number, t.pause(number, 0), why.Error()
-	t.settle(0)
+	t.settle(time.Time{})
 }
 
 // bind makes the last check and writes down what it refuses.
 func (t *Task) bind(ctx context.Context, bind Bind) (d lifecycle.Digest, err error) {
-	if ctx != t.ctx {
+	if !t.own(ctx) {
 		limited := &lazyContext{parent: ctx, end: t.effectEnd()}
 		defer limited.stop()
 		defer context.AfterFunc(t.life.effect, limited.stop)()
@@ -165,11 +182,11 @@ func (t *Task) retryable(kind lifecycle.EventKind, number int) bool {
 // confirm in time is not acted upon, and is given back when it turns out to have
 // happened.
 func (t *Task) start(ctx context.Context, digest lifecycle.Digest) error {
-	if t.unsent() && t.life.stop.Err() != nil || t.life.effect.Err() != nil || ctx.Err() != nil {
+	began := time.Now()
+	if t.unsent() && t.life.stop.Err() != nil || t.life.effect.Err() != nil || errAt(ctx, began) != nil {
 		t.notStarted(context.Cause(ctx))
 		return errNoTime
 	}
-	began := time.Now()
 	latest := t.claimed.Add(t.state.Contract.Lease - t.state.Contract.Timeout - t.engine.Policy.SettleMargin)
 	t.event(lifecycle.EvStart).Digest = digest
 	switch err := t.decide(limit{t.life.hard, latest}); {
@@ -186,8 +203,10 @@ func (t *Task) start(ctx context.Context, digest lifecycle.Digest) error {
 		return &Stop{Code: t.said}
 	}
 	t.ev.Attempt = t.state.AttemptNo()
-	took := time.Since(began)
-	t.observed("start", took, took)
+	if t.engine.observes() {
+		took := time.Since(began)
+		t.observed("start", took, took)
+	}
 	return nil
 }
 
@@ -224,14 +243,22 @@ func (t *Task) giveBack() {
 	}
 }
 
-// settle writes down the outcome of the effect, which took so long.
-func (t *Task) settle(took time.Duration) {
+// settle writes down the outcome of the effect, which began then; zero: it did not.
+func (t *Task) settle(began time.Time) {
 	t.wait = t.ev.Wait
-	began := time.Now()
+	var ended time.Time
+	var took time.Duration
+	if t.engine.observes() {
+		if ended = time.Now(); !began.IsZero() {
+			took = ended.Sub(began)
+		}
+	}
 	err := t.decide(limit{ctx: t.life.hard})
 	t.settled = true
 	if err == nil && t.answer == lifecycle.Apply {
-		t.observed("settle", took, time.Since(began))
+		if t.engine.observes() {
+			t.observed("settle", took, time.Since(ended))
+		}
 		t.putOff()
 	}
 }

@@ -91,6 +91,7 @@ type Engine struct {
 	evidence *lane[driver.Logged, struct{}]
 	batches  sync.Pool // of *batch
 	rooms    sync.Pool // of *[]driver.Claimed
+	hands    sync.Pool // of *hand
 
 	suspect chan struct{} // full while a suspect is in hand and not started: there is never a second
 

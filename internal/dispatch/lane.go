@@ -7,10 +7,10 @@ import (
 )
 
 // lane turns many callers' single requests into few batches without a timer.
-// Whoever finds the lane free leads: it runs one batch of its own request and
-// whatever waits, then hands the lead to the next in line. Light load is served at
-// once; heavy load batches by itself, because requests gather while the leaders
-// are busy.
+// Whoever finds the lane free leads: it runs one batch, of its own request, then
+// hands the lead to the next batch. Light load is served at once; heavy load batches
+// by itself, because requests gather while the leaders are busy, and because no batch
+// begins beside larger ones.
 //
 // Goroutines that assist take the lead where there are some: running a batch takes
 // a deep stack, which two goroutines may well have, and thousands should not.
@@ -20,27 +20,27 @@ type lane[In, Out any] struct {
 	leaders int // at most so many batches at once
 
 	mu     sync.Mutex
-	active int                 // leads that are taken; the queue is empty unless all are
-	queue  []*waiting[In, Out] // in the order of their coming
-	spare  int                 // assistants without a lead
-	calls  chan struct{}       // a lead for an assistant
+	active int               // leads that are taken
+	called int               // of these, leads that have not taken their batch yet
+	rows   int               // in the batches under way
+	queue  []*group[In, Out] // in the order of their coming; the last one gathers
+	spare  int               // assistants without a lead
+	calls  chan struct{}     // a lead for an assistant
+	full   int               // how large the last batch was
 }
 
-// waiting is one caller's request.
-type waiting[In, Out any] struct {
-	in     In
-	out    Out
-	err    error
-	alone  bool
-	signal chan bool // true: answered; false: lead
+// group is a batch and those who wait for it, all at one channel: to wake them one
+// by one takes much longer.
+type group[In, Out any] struct {
+	ins   []In
+	outs  []Out
+	err   error
+	alone bool
+	done  chan struct{} // closed: answered; a value: whoever gets it leads
 }
 
 func newLane[In, Out any](size, leaders int, run func(ctx context.Context, batch []In) ([]Out, error)) *lane[In, Out] {
 	return &lane[In, Out]{run: run, size: size, leaders: leaders, calls: make(chan struct{}, leaders)}
-}
-
-func newWaiting[In, Out any]() *waiting[In, Out] {
-	return &waiting[In, Out]{signal: make(chan bool, 1)}
 }
 
 // errLane: a batch broke before it was answered.
@@ -50,82 +50,89 @@ var errLane = errors.New("a batch of writes was not answered")
 // does not return before the batch has ended, whatever happens to ctx: a write
 // must not be forgotten while it may still happen. A request that goes alone
 // shares neither its batch's error with others nor theirs with them: what the
-// store will never accept must not take its neighbours down for ever. w is the
-// caller's own, to be used again.
-func (l *lane[In, Out]) submit(ctx context.Context, w *waiting[In, Out], in In, alone bool) (Out, error) {
-	w.in, w.err, w.alone = in, errLane, alone
+// store will never accept must not take its neighbours down for ever.
+func (l *lane[In, Out]) submit(ctx context.Context, in In, alone bool) (out Out, err error) {
 	l.mu.Lock()
-	leads := false
-	if l.active == l.leaders {
-		l.queue = append(l.queue, w)
-	} else if l.active++; l.spare > 0 {
-		l.queue = append(l.queue, w)
-		l.call()
-	} else {
-		leads = true
-	}
+	g, place := l.join(in, alone)
+	l.widen()
 	l.mu.Unlock()
-	if leads || !<-w.signal {
-		l.lead(ctx, w)
+	if _, leads := <-g.done; leads {
+		l.lead(ctx, g)
 	}
-	return w.out, w.err
+	if g.err != nil {
+		return out, g.err
+	}
+	return g.outs[place], nil
 }
 
-// call gives a lead to an assistant. The caller holds mu, and there is a spare one.
-func (l *lane[In, Out]) call() {
-	l.spare--
-	l.calls <- struct{}{} // there is room for one from each lead
+// join adds a request to the batch that gathers, or begins one. The caller holds mu.
+func (l *lane[In, Out]) join(in In, alone bool) (g *group[In, Out], place int) {
+	if n := len(l.queue); n > 0 {
+		g = l.queue[n-1]
+	}
+	if g == nil || alone || g.alone || len(g.ins) == l.size {
+		g = &group[In, Out]{ins: make([]In, 0, min(l.full+1, l.size)), err: errLane, alone: alone, done: make(chan struct{}, 1)}
+		l.queue = append(l.queue, g)
+	}
+	g.ins = append(g.ins, in)
+	return g, len(g.ins) - 1
 }
 
-// lead runs one batch with own in it, then passes the lead on, whatever happens:
-// everybody behind would wait for ever.
-func (l *lane[In, Out]) lead(ctx context.Context, own *waiting[In, Out]) {
-	l.mu.Lock()
-	batch := l.take(own)
-	l.mu.Unlock()
-	defer l.pass()
-	l.serve(context.WithoutCancel(ctx), batch, own)
+// worth reports whether the first batch of the queue may begin beside so many other
+// leads: not beside larger batches, and not while a lead is on its way to it. The
+// caller holds mu.
+func (l *lane[In, Out]) worth(others int) bool {
+	return len(l.queue) > 0 && l.called == 0 && (others == 0 || len(l.queue[0].ins) >= l.rows)
 }
 
-// pass gives the lead to an assistant or to the next in line, if there is one.
-func (l *lane[In, Out]) pass() {
+// widen takes another lead where there is one and the next batch is worth it. The
+// caller holds mu.
+func (l *lane[In, Out]) widen() {
+	if l.active < l.leaders && l.worth(l.active) {
+		l.active++
+		l.hand()
+	}
+}
+
+// hand gives a lead to an assistant or to the next batch. The caller holds mu.
+func (l *lane[In, Out]) hand() {
+	if l.spare > 0 {
+		l.spare--
+		l.called++
+		l.calls <- struct{}{} // there is room for one from each lead
+		return
+	}
+	l.take().done <- struct{}{}
+}
+
+// lead runs one batch, then passes the lead on, whatever happens: everybody behind
+// would wait for ever.
+func (l *lane[In, Out]) lead(ctx context.Context, g *group[In, Out]) {
+	defer l.pass(g)
+	l.serve(context.WithoutCancel(ctx), g)
+}
+
+// pass gives the lead of a batch to the next one, if it is worth it: if not, another
+// lead takes it after its own.
+func (l *lane[In, Out]) pass(g *group[In, Out]) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	switch {
-	case len(l.queue) == 0:
+	l.rows -= len(g.ins)
+	if l.worth(l.active - 1) {
+		l.hand()
+	} else {
 		l.active--
-	case l.spare > 0:
-		l.call()
-	default:
-		next := l.queue[0]
-		l.drop(1)
-		next.signal <- false
 	}
 }
 
-// serve runs a batch and answers all of it but own.
-func (l *lane[In, Out]) serve(ctx context.Context, batch []*waiting[In, Out], own *waiting[In, Out]) {
-	defer func() {
-		for _, w := range batch {
-			if w != own {
-				w.signal <- true
-			}
-		}
-	}()
-	ins := make([]In, len(batch))
-	for i, w := range batch {
-		ins[i] = w.in
-	}
-	outs, err := l.run(ctx, ins)
-	if err == nil && len(outs) != len(ins) {
+// serve runs a batch and answers all of it.
+func (l *lane[In, Out]) serve(ctx context.Context, g *group[In, Out]) {
+	defer close(g.done)
+	outs, err := l.run(ctx, g.ins)
+	if err == nil && len(outs) != len(g.ins) {
 		err = errLane
 	}
-	for i, w := range batch {
-		if err == nil {
-			w.out = outs[i]
-		}
-		w.err = err
-	}
+	g.outs, g.err = outs, err
 }
 
 // assist lends the lane this goroutine until stop is closed.
@@ -154,47 +161,34 @@ func (l *lane[In, Out]) assist(stop <-chan struct{}) {
 	}
 }
 
-// drain runs batches until nothing waits.
+// drain runs batches while they are worth it.
 func (l *lane[In, Out]) drain() {
-	for {
-		l.mu.Lock()
-		if len(l.queue) == 0 {
-			l.active--
-			l.spare++
-			l.mu.Unlock()
-			return
-		}
-		batch := l.take(nil)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.called--
+	for l.worth(l.active - 1) {
+		g := l.take()
 		l.mu.Unlock()
 		contain(func() error { // a batch that breaks is answered with errLane
-			l.serve(context.Background(), batch, nil)
+			l.serve(context.Background(), g)
 			return nil
 		})
+		l.mu.Lock()
+		l.rows -= len(g.ins)
 	}
+	l.active--
+	l.spare++
 }
 
-// take returns own and what waits, up to the size of a batch and up to somebody
-// who goes alone. The caller holds mu.
-func (l *lane[In, Out]) take(own *waiting[In, Out]) []*waiting[In, Out] {
-	var batch []*waiting[In, Out]
-	if own != nil {
-		batch = append(batch, own)
-	} else {
-		batch = append(batch, l.queue[0])
-		l.drop(1)
-	}
-	n := 0
-	for !batch[0].alone && n < min(len(l.queue), l.size-1) && !l.queue[n].alone {
-		n++
-	}
-	batch = append(batch, l.queue[:n]...)
-	l.drop(n)
-	return batch
-}
-
-// drop removes the first n of the queue and keeps its memory.
-func (l *lane[In, Out]) drop(n int) {
-	rest := copy(l.queue, l.queue[n:])
+// take removes the first batch of the queue, which gathers no more. What is left may
+// be worth another lead. The caller holds mu.
+func (l *lane[In, Out]) take() *group[In, Out] {
+	g := l.queue[0]
+	rest := copy(l.queue, l.queue[1:])
 	clear(l.queue[rest:])
 	l.queue = l.queue[:rest]
+	l.full = len(g.ins)
+	l.rows += len(g.ins)
+	l.widen()
+	return g
 }

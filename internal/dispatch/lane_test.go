@@ -29,11 +29,6 @@ func newEcho(size, leaders int) *echo {
 	return e
 }
 
-// submit is a request of a caller that makes one only.
-func (e *echo) submit(ctx context.Context, in int, alone bool) (int, error) {
-	return e.lane.submit(ctx, newWaiting[int, int](), in, alone)
-}
-
 // eachWay runs a test on a lane whose callers lead, and on one with an assistant for
 // each lead.
 func eachWay(t *testing.T, size, leaders int, test func(t *testing.T, e *echo)) {
@@ -126,6 +121,42 @@ func TestLaneKeepsItsLimits(t *testing.T) {
 		}
 		if seen != 100 || e.most != 3 {
 			t.Errorf("%d requests, %d batches at once", seen, e.most)
+		}
+	})
+}
+
+// Beside a batch under way another begins as soon as it is as large, and not before:
+// what comes one by one is not written one by one. When the other ends, whatever
+// waits is served.
+func TestLaneBeginsNoSmallerBatchBesideAnother(t *testing.T) {
+	eachWay(t, 100, 2, func(t *testing.T, e *echo) {
+		send := func(n int) (wait func()) {
+			var wg sync.WaitGroup
+			for range n {
+				wg.Go(func() { e.submit(context.Background(), 0, false) })
+				synctest.Wait()
+			}
+			return wg.Wait
+		}
+		first := send(1) // a batch of one
+		second := send(1)
+		third := send(5) // wait for both
+		time.Sleep(time.Second)
+		synctest.Wait()
+		e.mu.Lock()
+		begun := len(e.batches)
+		e.mu.Unlock()
+		fourth := send(4) // not enough beside the five
+		fifth := send(1)  // enough with these
+		for _, wait := range []func(){first, second, third, fourth, fifth} {
+			wait()
+		}
+		var sizes []int
+		for _, b := range e.batches {
+			sizes = append(sizes, len(b))
+		}
+		if !slices.Equal(sizes, []int{1, 1, 5, 5}) || begun != 3 || e.most != 2 {
+			t.Errorf("batches of %v, %d begun when the first had ended, %d at once", sizes, begun, e.most)
 		}
 	})
 }
@@ -227,7 +258,7 @@ func TestLaneWaitsForWhatMayStillHappen(t *testing.T) {
 // A store that answers too few of a batch's requests answers none of them.
 func TestLaneMistrustsAShortAnswer(t *testing.T) {
 	l := newLane(1, 1, func(context.Context, []int) ([]int, error) { return nil, nil })
-	if _, err := l.submit(context.Background(), newWaiting[int, int](), 1, false); err == nil {
+	if _, err := l.submit(context.Background(), 1, false); err == nil {
 		t.Error("no error")
 	}
 }
@@ -247,18 +278,16 @@ func TestLaneAssistantForgetsNobody(t *testing.T) {
 		spare = e.spare
 		e.lane.mu.Unlock()
 	}
-	w := newWaiting[int, int]()
-	w.in = 7
 	e.lane.mu.Lock()
 	close(stop) // it wants to go, and has to wait for mu
 	time.Sleep(10 * time.Millisecond)
 	e.active++
-	e.queue = append(e.queue, w)
-	e.call()
+	g, _ := e.join(7, false)
+	e.hand()
 	e.lane.mu.Unlock()
 	<-ended
-	if answered := <-w.signal; !answered || w.out != 7 || e.active != 0 || e.spare != 0 {
-		t.Errorf("answered %v with %d, %d leads, %d assistants", answered, w.out, e.active, e.spare)
+	if _, lead := <-g.done; lead || g.err != nil || g.outs[0] != 7 || e.active != 0 || e.spare != 0 {
+		t.Errorf("answered %v, %v, %d leads, %d assistants", g.outs, g.err, e.active, e.spare)
 	}
 }
 
@@ -285,10 +314,9 @@ func TestLaneUnderLoad(t *testing.T) {
 	}
 	for g := range 32 {
 		callers.Go(func() {
-			w := newWaiting[int, int]()
 			for i := range 300 {
 				in := g*1000 + i
-				if out, err := l.submit(context.Background(), w, in, i%50 == 0); out != in || err != nil {
+				if out, err := l.submit(context.Background(), in, i%50 == 0); out != in || err != nil {
 					t.Errorf("%d: %d, %v", in, out, err)
 				}
 			}

@@ -33,33 +33,42 @@ func (c *lazyContext) Done() <-chan struct{} {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.made == nil {
-		c.made, c.cancel = context.WithDeadline(c.parent, c.end)
 		if c.err == context.Canceled {
+			c.made, c.cancel = context.WithCancel(c.parent)
 			c.cancel()
+		} else {
+			c.made, c.cancel = context.WithDeadline(c.parent, c.end)
 		}
 	}
 	return c.made.Done()
 }
 
 // Err makes nothing.
-func (c *lazyContext) Err() error {
+func (c *lazyContext) Err() error { return c.errAt(time.Now()) }
+
+// errAt is Err where the time was just read.
+func (c *lazyContext) errAt(now time.Time) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.made != nil {
 		return c.made.Err()
 	}
-	return c.ended()
-}
-
-// ended is the error of a context that was not made. The caller holds mu.
-func (c *lazyContext) ended() error {
 	if c.err == nil {
 		c.err = c.parent.Err()
 	}
-	if c.err == nil && !time.Now().Before(c.end) {
+	if c.err == nil && !now.Before(c.end) {
 		c.err = context.DeadlineExceeded
 	}
 	return c.err
+}
+
+// errAt is ctx.Err where the time was just read: to read it is most of what a lazy
+// context takes to tell.
+func errAt(ctx context.Context, now time.Time) error {
+	if lazy, ok := ctx.(*lazyContext); ok {
+		return lazy.errAt(now)
+	}
+	return ctx.Err()
 }
 
 // Value is the parent's, and what package context itself asks for.
@@ -73,13 +82,14 @@ func (c *lazyContext) Value(key any) any {
 	return from.Value(key)
 }
 
-// stop ends the context, also for whoever asks later.
+// stop ends the context, also for whoever asks later. If it was over before and
+// nobody has seen that, nobody will.
 func (c *lazyContext) stop() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.made != nil {
 		c.cancel()
-	} else if c.ended() == nil {
+	} else if c.err == nil {
 		c.err = context.Canceled
 	}
 }

@@ -24,6 +24,10 @@ type Observation struct {
 	Err      error         // of an error, and why hints are no longer heard; of the database, never of user code
 }
 
+// observes reports whether anybody wants to know. Whoever reads the clock only to
+// tell asks first.
+func (e *Engine) observes() bool { return e.Observe != nil }
+
 func (e *Engine) observe(o Observation) {
 	if e.Observe != nil {
 		e.Observe(o)

@@ -72,10 +72,13 @@ type verdict struct {
 	err  error
 }
 
-// judge runs an effect and says what became of it. Whatever the effect or its
-// error does, there is a verdict: without one the outcome would stay unwritten.
-func judge(effect func() error) (v verdict) {
-	v = verdict{kind: lifecycle.EvUnknown, err: contain(effect)}
+// judge says what the end of an effect means. Whatever its error does, there is a
+// verdict: without one the outcome would stay unwritten.
+func judge(err error) (v verdict) {
+	if err == nil {
+		return verdict{kind: lifecycle.EvSucceeded}
+	}
+	v = verdict{kind: lifecycle.EvUnknown, err: err}
 	v.text = errorText(v.err)
 	contain(func() error {
 		v.kind, v.wish, v.http = classify(v.err)
@@ -112,16 +115,19 @@ func (p *panicked) Error() string {
 
 // contain runs user code and turns its panic into an error.
 func contain(fn func() error) (err error) {
-	defer func() {
-		switch v := recover().(type) {
-		case nil:
-		case *panicked: // it was contained before, in another goroutine
-			err = v
-		default:
-			err = &panicked{v}
-		}
-	}()
+	defer caught(&err)
 	return fn()
+}
+
+// caught is deferred: it turns a panic into an error.
+func caught(err *error) {
+	switch v := recover().(type) {
+	case nil:
+	case *panicked: // it was contained before, in another goroutine
+		*err = v
+	default:
+		*err = &panicked{v}
+	}
 }
 
 // maxErrorText is how much of an error is kept with an attempt, in bytes.
@@ -151,7 +157,7 @@ func errorText(err error) (s string) {
 // Told is what an error says of an attempt that its caller made without Effect: as
 // an effect that ended with it, with what is kept of its text. Nil says nothing.
 func Told(err error) (outcome lifecycle.Outcome, http int, text string) {
-	v := judge(func() error { return err })
+	v := judge(err)
 	switch v.kind {
 	case lifecycle.EvNotSent:
 		outcome = lifecycle.NotSent

@@ -89,7 +89,7 @@ func TestJudgeAlwaysComesToAVerdict(t *testing.T) {
 		"error that is no wrapper": {func() error { return unlucky{unwrap: true} }, lifecycle.EvUnknown, "unlucky"},
 		"typed nil":                {func() error { return (*Definite)(nil) }, lifecycle.EvUnknown, "panic: runtime.errorString"},
 	} {
-		v := judge(c.effect)
+		v := judge(contain(c.effect))
 		if v.kind != c.want || !strings.HasPrefix(v.text, c.text) {
 			t.Errorf("%s: %s %q, want %s %q", name, v.kind, v.text, c.want, c.text)
 		}

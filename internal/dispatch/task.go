@@ -12,30 +12,44 @@ import (
 )
 
 // Task is one claimed intent in hand. It is driven by one goroutine.
+//
+// A delivery function can keep its Task and its contexts for as long as it likes, so
+// they are made anew for each delivery. What is large is used again; see hand.
 type Task struct {
+	*hand // gone once the delivery has ended
+
+	effect sync.Mutex             // held while Effect runs
+	called bool                   // Effect was called in this attempt, or may not be any more
+	proof  atomic.Pointer[string] // what the receiver signed in this attempt; an effect may have left a goroutine that sets it
+	first  contexts               // of the first attempt
+}
+
+// contexts are those of one attempt.
+type contexts struct{ delivery, effect lazyContext }
+
+// hand is what is known of a delivery while it is in hand. Thousands are at once, and
+// so many a second, so it is used again for other ones. Nobody but its Task points to it.
+type hand struct {
 	Intent driver.Intent
 
 	engine     *Engine
 	served     *Served
+	life       *lives
 	owner      lifecycle.Token
 	generation int64
 	state      lifecycle.State
 	dueAt      time.Time
 	claimed    time.Time // by the monotonic clock, from before the claim was sent
-	life       lives
-	alone      func() // called once, when it can take down no other delivery any more
+	alone      func()    // called once, when it can take down no other delivery any more
 
-	effect  sync.Mutex       // held while Effect runs
-	ctx     context.Context  // of the delivery function, to know it again
-	called  bool             // Effect was called in this attempt, or may not be any more
-	settled bool             // its outcome was written down, or refused as fenced
-	answer  lifecycle.Answer // the newest answer, with its code
-	said    lifecycle.Code
-	wait    time.Duration // before the next attempt of a process-owned loop
-
-	proof atomic.Pointer[string] // what the receiver signed in this attempt; an effect may have left a goroutine that sets it
-
-	*decision // nil: not needed yet
+	contexts *contexts        // of this attempt
+	settled  bool             // its outcome was written down, or refused as fenced
+	wait     time.Duration    // before the next attempt of a process-owned loop
+	ev       lifecycle.Event  // what is to be brought about
+	answer   lifecycle.Answer // the newest answer, with its code
+	said     lifecycle.Code
+	lost     *lifecycle.Transition // what was decided, where that is not known to have held
+	internal error                 // what lifecycle panicked with instead
 }
 
 // lives are the three ends that come one after another when the engine stops.
@@ -54,11 +68,26 @@ type Result struct {
 }
 
 // newTask takes what a claim handed out.
-func newTask(e *Engine, c *driver.Claimed, owner lifecycle.Token, claimed time.Time, life lives) *Task {
-	return &Task{
-		Intent: c.Intent, engine: e, owner: owner, generation: c.State.Generation, state: c.State,
-		dueAt: c.DueAt, claimed: claimed, life: life,
+func newTask(e *Engine, c *driver.Claimed, owner lifecycle.Token, claimed time.Time, life *lives) *Task {
+	h, _ := e.hands.Get().(*hand)
+	if h == nil {
+		h = new(hand)
 	}
+	h.Intent, h.state, h.dueAt, h.generation = c.Intent, c.State, c.DueAt, c.State.Generation
+	h.engine, h.owner, h.claimed, h.life = e, owner, claimed, life
+	return &Task{hand: h}
+}
+
+// gone is what a Task knows of its delivery after the end.
+var gone hand
+
+// end lets go of what is used again. The delivery function has returned, and no
+// effect runs or may begin.
+func (t *Task) end() {
+	h, e := t.hand, t.engine
+	t.hand = &gone
+	*h = hand{}
+	e.hands.Put(h)
 }
 
 // State is what is known of the delivery.
@@ -97,9 +126,8 @@ func (t *Task) effectEnd() time.Time {
 	return t.claimed.Add(t.state.Contract.Lease - t.engine.Safety)
 }
 
-// run drives the task through one attempt. again reports that the task keeps the
-// delivery and wants its next attempt after t.wait.
-func (t *Task) run() (again bool) {
+// begin reports whether there is to be an attempt.
+func (t *Task) begin() bool {
 	if t.unsent() && t.life.stop.Err() != nil {
 		t.tell(lifecycle.EvReleased)
 		return false
@@ -108,7 +136,29 @@ func (t *Task) run() (again bool) {
 		t.undecided(errUnserved)
 		return false
 	}
-	err, called := t.deliver()
+	t.effect.Lock()
+	defer t.effect.Unlock()
+	c := &t.first
+	if t.contexts != nil {
+		c = new(contexts)
+	}
+	c.delivery.parent, c.delivery.end = t.life.effect, t.effectEnd()
+	t.called, t.settled, t.wait, t.contexts = false, false, 0, c
+	return true
+}
+
+// deliver calls the delivery function for one attempt.
+func (t *Task) deliver() (err error) {
+	ctx := &t.contexts.delivery
+	defer ctx.stop()
+	defer caught(&err)
+	return t.served.Deliver(ctx, t)
+}
+
+// conclude ends an attempt whose delivery function has returned err. again reports
+// that the task keeps the delivery and wants its next attempt after t.wait.
+func (t *Task) conclude(err error) (again bool) {
+	called := t.over()
 	switch {
 	case t.settled:
 		if err != nil && t.succeeded() {
@@ -126,22 +176,13 @@ func (t *Task) run() (again bool) {
 	return t.settled && t.waits()
 }
 
-// deliver calls the delivery function for one attempt, and waits for an effect
-// that it has left behind in another goroutine.
-func (t *Task) deliver() (err error, called bool) {
+// over waits for an effect that the delivery function has left behind in another
+// goroutine, and reports whether there was one.
+func (t *Task) over() (called bool) {
 	t.effect.Lock()
-	ctx := &lazyContext{parent: t.life.effect, end: t.effectEnd()}
-	defer ctx.stop()
-	t.called, t.settled, t.wait, t.ctx = false, false, 0, ctx
-	t.effect.Unlock()
-	err = contain(func() error { return t.served.Deliver(ctx, t) })
-	if !t.effect.TryLock() {
-		ctx.stop()
-		t.effect.Lock()
-	}
 	defer t.effect.Unlock()
 	called, t.called = t.called, true
-	return err, called
+	return called
 }
 
 // errUnserved: nothing here delivers what was claimed.
@@ -197,11 +238,12 @@ func (t *Task) undecidedWait() time.Duration {
 	return s.next(1, 0)
 }
 
-// event begins an event that this task reports, in place of the one before.
+// event begins an event that this task reports, in place of the one before. It is
+// not inlined, because an event is large and thousands of stacks wait where it is
+// called.
+//
+//go:noinline
 func (t *Task) event(kind lifecycle.EventKind) *lifecycle.Event {
-	if t.decision == nil {
-		t.decision = newDecision()
-	}
 	t.ev = lifecycle.Event{Kind: kind, Owner: t.owner, Generation: t.generation}
 	return &t.ev
 }
@@ -233,7 +275,7 @@ func (t *Task) putOff() {
 }
 
 func (t *Task) observed(event string, d, write time.Duration) {
-	if t.engine.Observe == nil {
+	if !t.engine.observes() {
 		return
 	}
 	t.engine.Observe(Observation{

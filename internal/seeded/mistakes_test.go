@@ -72,7 +72,7 @@ var mistakes = []mistake{
 	{
 		what: "a panic of an effect is taken for a success",
 		file: "internal/dispatch/outcome.go",
-		old:  "			err = &panicked{v}\n", new: "			err = nil\n",
+		old:  "		*err = &panicked{v}\n", new: "		*err = nil\n",
 		suite: "internal/dispatch", run: "Panic",
 	},
 	{
@@ -194,7 +194,7 @@ var mistakes = []mistake{
 	{
 		what: "a start on PostgreSQL does not compare the lease",
 		file: "postgres/apply_plain.go",
-		old:  "OR d.lease_until >= clock_timestamp() + w.need_lease * interval '1 microsecond')", new: "OR true)",
+		old:  "OR d.lease_until >= clock_timestamp() + ($7::bigint[])", new: "OR true OR d.lease_until >= clock_timestamp() + ($7::bigint[])",
 		suite: "postgres", run: "TestDriver",
 	},
 	{
