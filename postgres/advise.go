@@ -106,7 +106,7 @@ func (e *engine) hears(ctx context.Context) (bool, error) {
 	impatient := &engine{pool: e.pool, schema: e.schema, q: e.q, steps: e.steps, hear: e.hear}
 	impatient.hear.silence = min(e.hear.silence, silence)
 	heard := false
-	err := impatient.Listen(ctx, func() {}, func(err error) {
+	err := impatient.Listen(ctx, func(driver.ID) {}, func(err error) {
 		if err == nil {
 			heard = true
 			stop()

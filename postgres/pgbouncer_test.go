@@ -106,7 +106,7 @@ func behindPgBouncer(t *testing.T, size int, mode pgx.QueryExecMode) {
 	if err := o.Wake(t.Context()); err != nil {
 		t.Error(err)
 	}
-	for heard(t, direct) != "" { // hints to those who can hear go through
+	for !isID(heard(t, direct)) { // hints to those who can hear go through
 	}
 	stop()
 	serving.Wait()

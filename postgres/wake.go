@@ -56,16 +56,23 @@ func (e *engine) channel() string {
 const notifySQL = `SELECT set_config('synchronous_commit', 'off', true), pg_notify($1::text, $2::text)`
 
 // Notify hints every program that listens.
-func (e *engine) Notify(ctx context.Context) error { return e.notify(ctx, "") }
+func (e *engine) Notify(ctx context.Context, from driver.ID) error {
+	payload := ""
+	if from != (driver.ID{}) {
+		payload = from.String()
+	}
+	return e.notify(ctx, payload)
+}
 
-// notify sends a hint, or a probe where there is a token.
-func (e *engine) notify(ctx context.Context, token string) error {
-	_, err := e.pool.Exec(ctx, notifySQL, e.channel(), token)
+// notify sends a hint, which says nothing or an ID, or a probe, which says something
+// else.
+func (e *engine) notify(ctx context.Context, payload string) error {
+	_, err := e.pool.Exec(ctx, notifySQL, e.channel(), payload)
 	return clean("notify", err)
 }
 
 // Listen hears hints until ctx ends.
-func (e *engine) Listen(ctx context.Context, wake func(), state func(err error)) error {
+func (e *engine) Listen(ctx context.Context, wake func(from driver.ID), state func(err error)) error {
 	l := &listener{engine: e, wake: wake, state: state}
 	silent := 0
 	for pause := e.hear.pause; ; pause = min(2*pause, e.hear.longest) {
@@ -97,7 +104,7 @@ func (e *engine) Listen(ctx context.Context, wake func(), state func(err error))
 // listener hears hints on one connection after the other.
 type listener struct {
 	*engine
-	wake  func()
+	wake  func(from driver.ID)
 	state func(err error)
 	hears bool // seen on the present connection
 }
@@ -192,8 +199,8 @@ func (l *listener) next(ctx context.Context, conn *pgx.Conn, d time.Duration) (p
 	case err != nil:
 		return "", false, err
 	}
-	if n.Payload == "" {
-		l.wake()
+	if from, err := driver.ParseID(n.Payload); err == nil || n.Payload == "" {
+		l.wake(from)
 	}
 	return n.Payload, true, nil
 }

@@ -17,18 +17,18 @@ import (
 type wire struct {
 	notify func(ctx context.Context) error
 	fail   chan error // ends Listen
-	heard  chan func(wake func(), state func(error))
+	heard  chan func(wake func(driver.ID), state func(error))
 }
 
 func newWire() *wire {
 	return &wire{
-		notify: func(context.Context) error { return nil }, fail: make(chan error), heard: make(chan func(func(), func(error))),
+		notify: func(context.Context) error { return nil }, fail: make(chan error), heard: make(chan func(func(driver.ID), func(error))),
 	}
 }
 
-func (w *wire) Notify(ctx context.Context) error { return w.notify(ctx) }
+func (w *wire) Notify(ctx context.Context, _ driver.ID) error { return w.notify(ctx) }
 
-func (w *wire) Listen(ctx context.Context, wake func(), state func(err error)) error {
+func (w *wire) Listen(ctx context.Context, wake func(driver.ID), state func(err error)) error {
 	for {
 		select {
 		case <-ctx.Done():
@@ -42,10 +42,13 @@ func (w *wire) Listen(ctx context.Context, wake func(), state func(err error)) e
 }
 
 // hint, works and breaks are what happens on the wire.
-func (w *wire) hint()  { w.heard <- func(wake func(), _ func(error)) { wake() } }
-func (w *wire) works() { w.heard <- func(_ func(), state func(error)) { state(nil) } }
+func (w *wire) hint()  { w.hintFrom(driver.ID{}) }
+func (w *wire) works() { w.heard <- func(_ func(driver.ID), state func(error)) { state(nil) } }
+func (w *wire) hintFrom(id driver.ID) {
+	w.heard <- func(wake func(driver.ID), _ func(error)) { wake(id) }
+}
 func (w *wire) breaks(err error) {
-	w.heard <- func(_ func(), state func(error)) { state(err) }
+	w.heard <- func(_ func(driver.ID), state func(error)) { state(err) }
 }
 
 // listens is what an engine said about the wire.
@@ -137,6 +140,31 @@ func TestHintOfAnotherProgramIsTakenUpAtOnce(t *testing.T) {
 				r.Errorf("sent %d times after the hint", n)
 			}
 			time.Sleep(4 * time.Hour)
+		}
+		stop()
+	})
+}
+
+// A hint that an engine sent itself comes back to it, and is no reason to look again.
+func TestOwnHintIsNoReasonToLook(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		var claims atomic.Int64
+		w := newWire()
+		e := r.patient(&claims, r.served(kinds[2]))
+		e.Waker = w
+		stop := r.serve(e)
+		w.works()
+		time.Sleep(3 * time.Hour)
+		before := claims.Load()
+		w.hintFrom(e.id)
+		synctest.Wait()
+		if n := claims.Load() - before; n != 0 {
+			r.Errorf("%d claims after its own hint", n)
+		}
+		w.hintFrom(driver.NewID())
+		synctest.Wait()
+		if claims.Load() == before {
+			r.Error("no claim after the hint of another")
 		}
 		stop()
 	})
@@ -249,7 +277,7 @@ func TestProgramThatServesNothingDoesNotListen(t *testing.T) {
 		stop := r.serve(e)
 		synctest.Wait()
 		select {
-		case w.heard <- func(func(), func(error)) {}:
+		case w.heard <- func(func(driver.ID), func(error)) {}:
 			r.Error("it listens")
 		default:
 		}

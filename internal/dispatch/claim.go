@@ -8,10 +8,11 @@ import (
 	"github.com/consign-go/consign/internal/lifecycle"
 )
 
-// claim takes up to n deliveries, no suspects. more reports that there may be
-// others: the claim came back full, or was made behind the last one. whole: it shall
-// begin at the front whenever there is nothing behind, however long that takes.
-func (e *Engine) claim(n int, life lives, patience time.Duration, whole bool) (tasks []*Task, more bool, err error) {
+// claim takes up to n deliveries, no suspects, while so many are held already. more
+// reports that there may be others: the claim came back full, or was made behind the
+// last one. whole: it shall begin at the front whenever there is nothing behind,
+// however long that takes.
+func (e *Engine) claim(n, held int, life lives, patience time.Duration, whole bool) (tasks []*Task, more bool, err error) {
 	if err := e.heed(life.stop); err != nil {
 		return nil, false, err
 	}
@@ -19,7 +20,7 @@ func (e *Engine) claim(n int, life lives, patience time.Duration, whole bool) (t
 	if whole {
 		e.routes.rest = time.Time{}
 	}
-	front := e.routes.begin()
+	front := e.routes.begin(held)
 	limits, behind := e.routes.limits(n, front)
 	e.mu.Unlock()
 	began := time.Now()

@@ -265,7 +265,7 @@ func TestNothingIsLeftBehindTheCursor(t *testing.T) {
 		r.enqueue(k, 100)
 		seen := map[driver.ID]int{}
 		take := func() int {
-			tasks, _, err := e.claim(10, life, time.Second, false)
+			tasks, _, err := e.claim(10, 10, life, time.Second, false)
 			if err != nil {
 				r.Fatal(err)
 			}

@@ -63,7 +63,7 @@ func (f *feeder) feed() {
 // look claims up to n of whatever is due, and decides when to look again.
 func (f *feeder) look(p *pace, n int) {
 	began := time.Now()
-	tasks, more, err := f.claim(n, f.life, f.longestLease(), false)
+	tasks, more, err := f.claim(n, f.slots.taken(f.Workers), f.life, f.longestLease(), false)
 	p.gather = time.Now().Add(time.Since(began))
 	f.launch(tasks)
 	found := len(tasks) > 0

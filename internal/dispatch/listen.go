@@ -22,9 +22,11 @@ func (e *Engine) listening(ctx context.Context) {
 	if e.Waker == nil || len(e.Served) == 0 {
 		return
 	}
-	wake := func() {
+	wake := func(from driver.ID) {
 		e.heard.Store(true)
-		e.Wake()
+		if from != e.id { // whose hint it is has looked already
+			e.Wake()
+		}
 	}
 	for said := false; ; { // that nothing is heard
 		err := e.Waker.Listen(ctx, wake, func(err error) {
@@ -60,7 +62,7 @@ func (e *Engine) listens(err error) {
 func (e *Engine) notify(ctx context.Context) error {
 	limited, cancel := context.WithTimeout(ctx, hintLimit)
 	defer cancel()
-	err := e.Waker.Notify(limited)
+	err := e.Waker.Notify(limited, e.id)
 	if err != nil {
 		e.observe(Observation{Event: "error", Err: err})
 	}

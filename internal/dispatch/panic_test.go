@@ -162,7 +162,7 @@ func TestBrokenInvariantStrikesItsOwnTaskOnly(t *testing.T) {
 		r.enqueue(k, 3)
 		e := r.engine(r.served(k))
 		life := lives{context.Background(), context.Background(), context.Background()}
-		tasks, _, err := e.claim(3, life, time.Second, false)
+		tasks, _, err := e.claim(3, 0, life, time.Second, false)
 		if err != nil || len(tasks) != 3 {
 			r.Fatal(len(tasks), err)
 		}

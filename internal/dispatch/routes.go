@@ -27,6 +27,12 @@ const (
 	late        = 200 * time.Millisecond // in which what is due now is committed, mostly; the rest is found from the front
 )
 
+// fewHeld is how many deliveries in hand a claim may step over each time. Where the
+// last look has come to the end of what is due, the next one begins at the front and
+// sees all there is. Behind the last one it would not see what was committed late,
+// and another would have to follow it. To step over these costs a third of that.
+const fewHeld = 100
+
 // route is where intents of one contract are claimed.
 type route struct {
 	name   string
@@ -57,6 +63,7 @@ type routes struct {
 	turn  int
 	front time.Time // when the claims last began at the front
 	rest  time.Time // they do not begin there before, because that takes long
+	ended bool      // the last look has come to the end of what is due
 
 	paused map[kindKey]bool // what nobody claims until it is resumed
 }
@@ -80,9 +87,10 @@ func (rs *routes) of(i *driver.Intent) *route {
 // rests reports whether claims do not begin at the front just now.
 func (rs *routes) rests() bool { return time.Now().Before(rs.rest) }
 
-// begin reports whether it is time for a claim from the front.
-func (rs *routes) begin() (front bool) {
-	if rs.rests() || time.Since(rs.front) <= rewind {
+// begin reports whether it is time for a claim from the front; so many deliveries are
+// in hand.
+func (rs *routes) begin(held int) (front bool) {
+	if rs.rests() || time.Since(rs.front) <= rewind && !(rs.ended && held <= fewHeld) {
 		return false
 	}
 	rs.front = time.Now()
@@ -124,6 +132,7 @@ func (l *look) slow() bool { return sparing*l.took > rewind }
 // learn sets where the next claims begin: behind what was claimed. Where a look was
 // quick and found nothing there, or came from the front, they begin at the front.
 func (rs *routes) learn(l *look, tasks []*Task) {
+	rs.ended = !l.full
 	if l.slow() && !(l.behind && l.full) { // what a full one has stepped over lies behind already
 		rs.rest = time.Now().Add(min(sparing*l.took, longestRest))
 	}

@@ -66,7 +66,7 @@ func (e *Engine) Drain(ctx context.Context, limit int) ([]Result, error) {
 	for more := true; more && len(results) < limit && ctx.Err() == nil; {
 		var tasks []*Task
 		var err error
-		tasks, more, err = e.claim(min(limit-len(results), e.Workers, e.Batch), life, e.Patience, true)
+		tasks, more, err = e.claim(min(limit-len(results), e.Workers, e.Batch), 0, life, e.Patience, true)
 		if err != nil {
 			return results, err
 		}

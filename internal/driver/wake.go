@@ -7,9 +7,10 @@ import "context"
 // come for nothing. Scanning finds everything without it.
 type Waker interface {
 	// Notify hints every program that listens on the same tables, this one
-	// included, that something was committed. It is called after the commit and in
-	// no transaction of anybody's. Many calls at once are the caller's to avoid.
-	Notify(ctx context.Context) error
+	// included, that something was committed, and says which engine hints: the zero
+	// ID is none. It is called after the commit and in no transaction of anybody's.
+	// Many calls at once are the caller's to avoid.
+	Notify(ctx context.Context, from ID) error
 
 	// Listen calls wake for every hint until ctx ends, and returns nil then. It
 	// keeps a connection of its own, and makes a new one with growing pauses where
@@ -19,5 +20,5 @@ type Waker interface {
 	//
 	// It gives up with ErrNoListen where the way to the database carries no hints,
 	// and with ErrClosed where the database is closed.
-	Listen(ctx context.Context, wake func(), state func(err error)) error
+	Listen(ctx context.Context, wake func(from ID), state func(err error)) error
 }

@@ -37,7 +37,7 @@ func TestWakeIsHeardByTheEngine(t *testing.T) {
 		woken, hears, ended := make(chan struct{}, 100), make(chan error, 10), make(chan error, 1)
 		waker := any(store.Driver(driver.Key{})).(driver.Waker)
 		go func() {
-			ended <- waker.Listen(ctx, func() { woken <- struct{}{} }, func(err error) { hears <- err })
+			ended <- waker.Listen(ctx, func(driver.ID) { woken <- struct{}{} }, func(err error) { hears <- err })
 		}()
 		if err := <-hears; err != nil {
 			t.Fatal(err)
