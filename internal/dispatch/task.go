@@ -176,7 +176,6 @@ func (t *Task) conclude(err error) (again bool) {
 	return t.settled && t.waits()
 }
 
-
 // over waits for an effect that the delivery function has left behind in another
 // goroutine, and reports whether there was one.
 func (t *Task) over() (called bool) {
