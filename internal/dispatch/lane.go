@@ -19,7 +19,7 @@ type lane[In, Out any] struct {
 	leaders int // at most so many batches at once
 
 	mu     sync.Mutex
-	active int               // leads that are taken; the queue is empty unless all are
+	active int               // leads that are taken; where something waits, one of them is for it
 	queue  []*group[In, Out] // in the order of their coming; the last one gathers
 	spare  int               // assistants without a lead
 	calls  chan struct{}     // a lead for an assistant
@@ -48,25 +48,38 @@ var errLane = errors.New("a batch of writes was not answered")
 // must not be forgotten while it may still happen. A request that goes alone
 // shares neither its batch's error with others nor theirs with them: what the
 // store will never accept must not take its neighbours down for ever.
-func (l *lane[In, Out]) submit(ctx context.Context, in In, alone bool) (out Out, err error) {
-	l.mu.Lock()
-	g, place := l.join(in, alone)
-	leads := false
-	if l.active < l.leaders {
-		if l.active++; l.spare > 0 {
-			l.call()
-		} else {
-			leads = true
-			l.take()
-		}
-	}
-	l.mu.Unlock()
-	if !leads {
-		_, leads = <-g.done
-	}
-	if leads {
+func (l *lane[In, Out]) submit(ctx context.Context, in In, alone bool) (Out, error) {
+	g, place, leads := l.enter(in, alone)
+	if leads || g.wait() {
 		l.lead(ctx, g)
 	}
+	return g.answer(place)
+}
+
+// enter adds a request to a batch, and reports whether its caller is to run that.
+func (l *lane[In, Out]) enter(in In, alone bool) (g *group[In, Out], place int, leads bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.active < l.leaders {
+		if l.active++; l.spare == 0 {
+			g = l.group(alone)
+			g.ins = append(g.ins, in)
+			return g, 0, true // what waits is left to the assistant that is on its way to it
+		}
+		l.call()
+	}
+	g, place = l.join(in, alone)
+	return g, place, false
+}
+
+// wait returns when the batch was answered, or, leads, when its caller is to run it.
+func (g *group[In, Out]) wait() (leads bool) {
+	_, leads = <-g.done
+	return leads
+}
+
+// answer is the one to the request at this place.
+func (g *group[In, Out]) answer(place int) (out Out, err error) {
 	if g.err != nil {
 		return out, g.err
 	}
@@ -79,11 +92,16 @@ func (l *lane[In, Out]) join(in In, alone bool) (g *group[In, Out], place int) {
 		g = l.queue[n-1]
 	}
 	if g == nil || alone || g.alone || len(g.ins) == l.size {
-		g = &group[In, Out]{ins: make([]In, 0, min(l.full+1, l.size)), err: errLane, alone: alone, done: make(chan struct{}, 1)}
+		g = l.group(alone)
 		l.queue = append(l.queue, g)
 	}
 	g.ins = append(g.ins, in)
 	return g, len(g.ins) - 1
+}
+
+// group is a new one, with room for as much as the last one had.
+func (l *lane[In, Out]) group(alone bool) *group[In, Out] {
+	return &group[In, Out]{ins: make([]In, 0, l.full), err: errLane, alone: alone, done: make(chan struct{}, 1)}
 }
 
 // call gives a lead to an assistant. The caller holds mu, and there is a spare one.
