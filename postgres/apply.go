@@ -161,8 +161,8 @@ func (e *engine) compareAndSet(ctx context.Context, ts []lifecycle.Transition) (
 		}
 	}
 	var all []statement
-	if len(plains) > 0 {
-		all = append(all, statement{e.q.plain, columns(ts, plains).plainArgs(), marker(held, plains)})
+	for part := range slices.Chunk(plains, mostListed) {
+		all = append(all, statement{e.q.plain, plainColumns(ts, part).args(), marker(held, part)})
 	}
 	if len(others) > 0 {
 		all = append(all, statement{e.q.apply, columns(ts, others).args(), marker(held, others)})

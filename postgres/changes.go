@@ -38,19 +38,7 @@ func (c *changes) set(i int, t *lifecycle.Transition) {
 	s := &t.Set
 	c.ref[i], c.owner[i] = t.Ref, driver.ID(t.Fence.Owner)
 	c.generation[i], c.revision[i] = t.Fence.Generation, t.Fence.Revision
-	bits := int64(t.Fence.Status)<<bitFrom | int64(s.Status)<<bitTo
-	for _, b := range [...]struct {
-		on  bool
-		bit int64
-	}{
-		{s.InFlight, bitInFlight}, {s.Uncertain, bitUncertain}, {s.Owner == t.Fence.Owner, bitKeepOwner},
-		{t.Require.DeadlineLeft, bitNeedDeadline}, {s.Started, bitStarted}, {s.SetError, bitSetError},
-		{s.Erased, bitErased}, {s.SetContract, bitSetContract},
-	} {
-		if b.on {
-			bits |= b.bit
-		}
-	}
+	bits := flags(t)
 	bits |= change(&c.dueIn, i, c.n, s.Due)<<bitDue | change(&c.leaseIn, i, c.n, s.Lease)<<bitLease |
 		change(&c.reviewIn, i, c.n, s.Review)<<bitReview
 	c.bits[i] = bits
@@ -61,9 +49,7 @@ func (c *changes) set(i int, t *lifecycle.Transition) {
 	if s.Owner != t.Fence.Owner {
 		put(&c.newOwner, i, c.n, driver.ID(s.Owner))
 	}
-	// A bound digest never changes, and what is delivering has one bound: it
-	// travels with the start alone.
-	if s.Digest != (lifecycle.Digest{}) && (s.Started || t.Fence.Status != lifecycle.Delivering) {
+	if binds(t) {
 		c.digest.at(i, c.n, s.Digest[:])
 	}
 	put(&c.code, i, c.n, string(s.Code))
@@ -90,6 +76,31 @@ func (c *changes) set(i int, t *lifecycle.Transition) {
 			c.late.at(i, c.n, 1)
 		}
 	}
+}
+
+// flags are what of t is yes or no, and the status from and to.
+func flags(t *lifecycle.Transition) int64 {
+	s := &t.Set
+	bits := int64(t.Fence.Status)<<bitFrom | int64(s.Status)<<bitTo
+	for _, b := range [...]struct {
+		on  bool
+		bit int64
+	}{
+		{s.InFlight, bitInFlight}, {s.Uncertain, bitUncertain}, {s.Owner == t.Fence.Owner, bitKeepOwner},
+		{t.Require.DeadlineLeft, bitNeedDeadline}, {s.Started, bitStarted}, {s.SetError, bitSetError},
+		{s.Erased, bitErased}, {s.SetContract, bitSetContract},
+	} {
+		if b.on {
+			bits |= b.bit
+		}
+	}
+	return bits
+}
+
+// binds reports whether t binds a digest. A bound one never changes, and what is
+// delivering has one bound: it travels with the start alone.
+func binds(t *lifecycle.Transition) bool {
+	return t.Set.Digest != (lifecycle.Digest{}) && (t.Set.Started || t.Fence.Status != lifecycle.Delivering)
 }
 
 func (c *changes) args() []any {
@@ -131,9 +142,17 @@ func put[T comparable](s *sparse[T], i, n int, v T) {
 	}
 }
 
-// change writes down what becomes of a stored time, and returns the two bits that
-// say which kind of change it is.
+// change writes down what becomes of a stored time, and returns its kind.
 func change(s *sparse[int64], i, n int, c lifecycle.Change) int64 {
+	kind := kindOf(c)
+	if kind == 2 {
+		put(s, i, n, microseconds(time.Duration(c)))
+	}
+	return kind
+}
+
+// kindOf is the two bits that say what becomes of a stored time.
+func kindOf(c lifecycle.Change) int64 {
 	switch c {
 	case lifecycle.Keep:
 		return 0
@@ -142,6 +161,5 @@ func change(s *sparse[int64], i, n int, c lifecycle.Change) int64 {
 	case lifecycle.AtLeaseEnd:
 		return 3
 	}
-	put(s, i, n, microseconds(time.Duration(c)))
 	return 2
 }

@@ -67,7 +67,7 @@ func TestClaimAndStartAreHeapOnly(t *testing.T) {
 			}
 			// The room of what the claim left behind is reused once nobody can see it
 			// any more; a background process may look at just that moment.
-			start := d.counting(t, d.q.plain, changesOf(starts(claimed)).plainArgs(), nothing)
+			start := d.counting(t, d.q.plain, plainOf(starts(claimed)).args(), nothing)
 			if start.rows != len(rows) || start.heapOnly < start.rows*9/10 {
 				t.Errorf("of %d started rows %d were heap-only", start.rows, start.heapOnly)
 			}
@@ -82,6 +82,15 @@ func changesOf(ts []lifecycle.Transition) *changes {
 		panic(err)
 	}
 	return columns(ts, order)
+}
+
+// plainOf is all of ts as the columns of a plain statement.
+func plainOf(ts []lifecycle.Transition) *plainChanges {
+	order, err := ordered(ts)
+	if err != nil {
+		panic(err)
+	}
+	return plainColumns(ts, order)
 }
 
 // works is n pieces of work of one run.
@@ -108,7 +117,7 @@ func TestHeapOnlyOneByOne(t *testing.T) {
 		{lifecycle.EvSucceeded, false}, // it leaves the due index
 	} {
 		x := decide(t, c, lifecycle.Event{Kind: step.event})
-		got := d.counting(t, d.q.plain, changesOf([]lifecycle.Transition{x}).plainArgs(), nothing)
+		got := d.counting(t, d.q.plain, plainOf([]lifecycle.Transition{x}).args(), nothing)
 		if got.rows != 1 || (got.heapOnly == 1) != step.heapOnly {
 			t.Errorf("%s: %d rows, %d heap-only", step.event, got.rows, got.heapOnly)
 		}

@@ -173,7 +173,7 @@ func (d *database) plans(t *testing.T, s *stage) []plan {
 		{"due of refs", d.q.dueRefs, claim(s.refs, false), few, many, false},
 		{"held", d.q.held, []any{texts{"m:mail", planRoute}, uuid(driver.NewID())}, all, 40 * all, false},
 		{"apply", d.q.apply, change.args(), few, many, false},
-		{"apply plainly", d.q.plain, change.plainArgs(), few, many, false},
+		{"apply plainly", d.q.plain, plainOf(starts(s.claimed)).args(), few, many, false},
 		{"apply with log rows", d.q.apply, logged, few, many, false},
 		{"append", d.q.appendLate, logArgs(late), few, many, false},
 		{"load", d.q.load, []any{s.refs}, few, many, false},

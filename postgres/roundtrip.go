@@ -28,7 +28,8 @@ const (
 // that took seconds. Generic plans save planning each batch anew; those made
 // while the tables were empty are still in use when they are not. A forced plan is
 // priced beyond all bounds, which would set off the JIT compiler, so that is off
-// too.
+// too. Nor is a join to remember what it looked up: every ref comes once, and to keep
+// its intent for another time was an eighth of what a claim cost for each row.
 //
 // One way to go wrong is left, to turn a join of a batch with a table around: walk
 // the primary key from end to end and look through the batch for each of its rows.
@@ -42,6 +43,7 @@ SELECT set_config('enable_seqscan', 'off', true),
        set_config('enable_bitmapscan', 'off', true),
        set_config('enable_hashjoin', 'off', true),
        set_config('enable_mergejoin', 'off', true),
+       set_config('enable_memoize', 'off', true),
        set_config('enable_sort', 'off', true),
        set_config('max_parallel_workers_per_gather', '0', true),
        set_config('jit', 'off', true),
@@ -137,11 +139,24 @@ func drain(rows pgx.Rows, each func(pgx.Rows) error) error {
 // parameters puts args into the form that conn can send. Where nothing was
 // prepared, pgx goes by the Go type alone and does not know ours.
 func parameters(conn *pgx.Conn, args []any) []any {
-	switch conn.Config().DefaultQueryExecMode {
-	case pgx.QueryExecModeExec, pgx.QueryExecModeSimpleProtocol:
+	if unprepared(conn) {
 		return literals(args)
 	}
 	return args
+}
+
+// unprepared reports whether conn prepares nothing. It remembers that with conn,
+// because the way to ask is a copy of all that conn was made with.
+func unprepared(conn *pgx.Conn) bool {
+	const key = "consign: unprepared"
+	known := conn.PgConn().CustomData()
+	answer, ok := known[key].(bool)
+	if !ok {
+		mode := conn.Config().DefaultQueryExecMode
+		answer = mode == pgx.QueryExecModeExec || mode == pgx.QueryExecModeSimpleProtocol
+		known[key] = answer
+	}
+	return answer
 }
 
 // inside runs fn in a transaction of its own, pinned like the engine's single

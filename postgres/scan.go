@@ -18,6 +18,11 @@ const stateColumns = `d.ref, d.profile, d.retry, d.idempotent, d.max_attempts, d
           d.status, d.generation, d.revision, d.owner, d.in_flight, d.attempts, d.crashes, d.uncertain,
           d.digest, d.code, d.due_at, d.lease_until, d.deadline, d.erased_at, (SELECT at FROM clock)`
 
+// claimedColumns are stateColumns without what every claim sets alike.
+const claimedColumns = `d.ref, d.profile, d.retry, d.idempotent, d.max_attempts, d.lease_ms, d.timeout_ms, d.max_age_ms,
+          d.generation, d.revision, d.attempts, d.crashes, d.uncertain,
+          d.digest, d.code, d.due_at, d.lease_until, d.deadline, (SELECT at FROM clock)`
+
 // intentColumns are the whole intent i. The delivery key is mostly the ref, and
 // then not sent.
 const intentColumns = `i.kind, NULLIF(i.delivery_key, i.ref), i.payload, i.payload_digest, i.created_at,
@@ -49,6 +54,21 @@ func newRow(further ...any) *row {
 func newStateRow(further ...any) *row {
 	r := &row{}
 	r.targets = append(r.stateTargets(), further...)
+	return r
+}
+
+// newClaimedRow returns a row that reads claimedColumns and intentColumns of what
+// owner has just claimed.
+func newClaimedRow(owner lifecycle.Token) *row {
+	r := &row{s: lifecycle.State{Status: lifecycle.Leased, Owner: owner, GateOpen: true}}
+	s, c := &r.s, &r.s.Contract
+	r.targets = append([]any{
+		(*id)(&r.ref), (*small[lifecycle.Profile])(&s.Profile), (*small[lifecycle.RetryOwner])(&c.Retry), &c.Idempotent,
+		(*whole)(&c.MaxAttempts), (*millis)(&c.Lease), (*millis)(&c.Timeout), (*millis)(&c.MaxAge),
+		&s.Generation, &s.Revision, (*whole)(&s.Attempts), (*whole)(&s.Crashes), &s.Uncertain,
+		(*hash)(&s.Digest), (*words[lifecycle.Code])(&s.Code), (*instant)(&r.dueAt), (*instant)(&r.leaseUntil),
+		(*instant)(&r.deadline), (*instant)(&r.now),
+	}, r.intentTargets()...)
 	return r
 }
 

@@ -53,8 +53,8 @@ func (t *Task) decide(l limit) error {
 		t.answer, t.said, t.lost, t.internal = 0, "", nil, nil
 		// This is submit, whose frame would be one more on each of thousands of stacks
 		// that the collector walks.
-		g, place, leads := t.engine.writes.enter(t, alone)
-		if leads || g.wait() {
+		g, place := t.engine.writes.enter(t, alone)
+		if g.wait() {
 			t.engine.writes.lead(l.ctx, g)
 		}
 		held, err := g.answer(place)

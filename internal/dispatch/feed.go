@@ -31,6 +31,7 @@ type pace struct {
 	polled bool          // that look comes after a whole poll that no hint has cut short
 	task   bool          // the last turn was that of tasks
 	plenty bool          // the last look brought all that there were slots for
+	gather time.Time     // until then a look waits for many slots, where there is plenty
 	pause  time.Duration // before the look after the next one
 	next   time.Time     // look
 }
@@ -42,6 +43,9 @@ type pace struct {
 func (f *feeder) feed() {
 	p := pace{look: true, pause: shortPause}
 	for f.await(&p) {
+		if p.plenty && p.look {
+			f.slots.gather(f.life.stop, min(f.Batch, f.Workers)/2, p.gather)
+		}
 		n := f.slots.reserve(f.life.stop, f.Batch)
 		if n == 0 {
 			return
@@ -58,7 +62,9 @@ func (f *feeder) feed() {
 
 // look claims up to n of whatever is due, and decides when to look again.
 func (f *feeder) look(p *pace, n int) {
+	began := time.Now()
 	tasks, more, err := f.claim(n, f.life, f.longestLease(), false)
+	p.gather = time.Now().Add(time.Since(began))
 	f.launch(tasks)
 	found := len(tasks) > 0
 	if err == nil && time.Now().After(f.nextLook) && f.feedSuspect() {

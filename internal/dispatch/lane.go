@@ -9,7 +9,8 @@ import (
 // lane turns many callers' single requests into few batches without a timer.
 // Whoever finds the lane free leads: it runs one batch, of its own request, then
 // hands the lead to the next batch. Light load is served at once; heavy load batches
-// by itself, because requests gather while the leaders are busy.
+// by itself, because requests gather while the leaders are busy, and because no batch
+// begins beside larger ones.
 //
 // Goroutines that assist take the lead where there are some: running a batch takes
 // a deep stack, which two goroutines may well have, and thousands should not.
@@ -19,7 +20,9 @@ type lane[In, Out any] struct {
 	leaders int // at most so many batches at once
 
 	mu     sync.Mutex
-	active int               // leads that are taken; where something waits, one of them is for it
+	active int               // leads that are taken
+	called int               // of these, leads that have not taken their batch yet
+	rows   int               // in the batches under way
 	queue  []*group[In, Out] // in the order of their coming; the last one gathers
 	spare  int               // assistants without a lead
 	calls  chan struct{}     // a lead for an assistant
@@ -49,27 +52,20 @@ var errLane = errors.New("a batch of writes was not answered")
 // shares neither its batch's error with others nor theirs with them: what the
 // store will never accept must not take its neighbours down for ever.
 func (l *lane[In, Out]) submit(ctx context.Context, in In, alone bool) (Out, error) {
-	g, place, leads := l.enter(in, alone)
-	if leads || g.wait() {
+	g, place := l.enter(in, alone)
+	if g.wait() {
 		l.lead(ctx, g)
 	}
 	return g.answer(place)
 }
 
-// enter adds a request to a batch, and reports whether its caller is to run that.
-func (l *lane[In, Out]) enter(in In, alone bool) (g *group[In, Out], place int, leads bool) {
+// enter adds a request to a batch.
+func (l *lane[In, Out]) enter(in In, alone bool) (g *group[In, Out], place int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.active < l.leaders {
-		if l.active++; l.spare == 0 {
-			g = l.group(alone)
-			g.ins = append(g.ins, in)
-			return g, 0, true // what waits is left to the assistant that is on its way to it
-		}
-		l.call()
-	}
 	g, place = l.join(in, alone)
-	return g, place, false
+	l.widen()
+	return g, place
 }
 
 // wait returns when the batch was answered, or, leads, when its caller is to run it.
@@ -92,42 +88,57 @@ func (l *lane[In, Out]) join(in In, alone bool) (g *group[In, Out], place int) {
 		g = l.queue[n-1]
 	}
 	if g == nil || alone || g.alone || len(g.ins) == l.size {
-		g = l.group(alone)
+		g = &group[In, Out]{ins: make([]In, 0, min(l.full+1, l.size)), err: errLane, alone: alone, done: make(chan struct{}, 1)}
 		l.queue = append(l.queue, g)
 	}
 	g.ins = append(g.ins, in)
 	return g, len(g.ins) - 1
 }
 
-// group is a new one, with room for as much as the last one had.
-func (l *lane[In, Out]) group(alone bool) *group[In, Out] {
-	return &group[In, Out]{ins: make([]In, 0, l.full), err: errLane, alone: alone, done: make(chan struct{}, 1)}
+// worth reports whether the first batch of the queue may begin beside so many other
+// leads: not beside larger batches, and not while a lead is on its way to it. The
+// caller holds mu.
+func (l *lane[In, Out]) worth(others int) bool {
+	return len(l.queue) > 0 && l.called == 0 && (others == 0 || len(l.queue[0].ins) >= l.rows)
 }
 
-// call gives a lead to an assistant. The caller holds mu, and there is a spare one.
-func (l *lane[In, Out]) call() {
-	l.spare--
-	l.calls <- struct{}{} // there is room for one from each lead
+// widen takes another lead where there is one and the next batch is worth it. The
+// caller holds mu.
+func (l *lane[In, Out]) widen() {
+	if l.active < l.leaders && l.worth(l.active) {
+		l.active++
+		l.hand()
+	}
+}
+
+// hand gives a lead to an assistant or to the next batch. The caller holds mu.
+func (l *lane[In, Out]) hand() {
+	if l.spare > 0 {
+		l.spare--
+		l.called++
+		l.calls <- struct{}{} // there is room for one from each lead
+		return
+	}
+	l.take().done <- struct{}{}
 }
 
 // lead runs one batch, then passes the lead on, whatever happens: everybody behind
 // would wait for ever.
 func (l *lane[In, Out]) lead(ctx context.Context, g *group[In, Out]) {
-	defer l.pass()
+	defer l.pass(g)
 	l.serve(context.WithoutCancel(ctx), g)
 }
 
-// pass gives the lead to an assistant or to the next batch, if there is one.
-func (l *lane[In, Out]) pass() {
+// pass gives the lead of a batch to the next one, if it is worth it: if not, another
+// lead takes it after its own.
+func (l *lane[In, Out]) pass(g *group[In, Out]) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	switch {
-	case len(l.queue) == 0:
+	l.rows -= len(g.ins)
+	if l.worth(l.active - 1) {
+		l.hand()
+	} else {
 		l.active--
-	case l.spare > 0:
-		l.call()
-	default:
-		l.take().done <- struct{}{}
 	}
 }
 
@@ -167,32 +178,34 @@ func (l *lane[In, Out]) assist(stop <-chan struct{}) {
 	}
 }
 
-// drain runs batches until nothing waits.
+// drain runs batches while they are worth it.
 func (l *lane[In, Out]) drain() {
-	for {
-		l.mu.Lock()
-		if len(l.queue) == 0 {
-			l.active--
-			l.spare++
-			l.mu.Unlock()
-			return
-		}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.called--
+	for l.worth(l.active - 1) {
 		g := l.take()
 		l.mu.Unlock()
 		contain(func() error { // a batch that breaks is answered with errLane
 			l.serve(context.Background(), g)
 			return nil
 		})
+		l.mu.Lock()
+		l.rows -= len(g.ins)
 	}
+	l.active--
+	l.spare++
 }
 
-// take removes the first batch of the queue, which gathers no more. The caller holds
-// mu.
+// take removes the first batch of the queue, which gathers no more. What is left may
+// be worth another lead. The caller holds mu.
 func (l *lane[In, Out]) take() *group[In, Out] {
 	g := l.queue[0]
 	rest := copy(l.queue, l.queue[1:])
 	clear(l.queue[rest:])
 	l.queue = l.queue[:rest]
 	l.full = len(g.ins)
+	l.rows += len(g.ins)
+	l.widen()
 	return g
 }

@@ -125,6 +125,42 @@ func TestLaneKeepsItsLimits(t *testing.T) {
 	})
 }
 
+// Beside a batch under way another begins as soon as it is as large, and not before:
+// what comes one by one is not written one by one. When the other ends, whatever
+// waits is served.
+func TestLaneBeginsNoSmallerBatchBesideAnother(t *testing.T) {
+	eachWay(t, 100, 2, func(t *testing.T, e *echo) {
+		send := func(n int) (wait func()) {
+			var wg sync.WaitGroup
+			for range n {
+				wg.Go(func() { e.submit(context.Background(), 0, false) })
+				synctest.Wait()
+			}
+			return wg.Wait
+		}
+		first := send(1) // a batch of one
+		second := send(1)
+		third := send(5) // wait for both
+		time.Sleep(time.Second)
+		synctest.Wait()
+		e.mu.Lock()
+		begun := len(e.batches)
+		e.mu.Unlock()
+		fourth := send(4) // not enough beside the five
+		fifth := send(1)  // enough with these
+		for _, wait := range []func(){first, second, third, fourth, fifth} {
+			wait()
+		}
+		var sizes []int
+		for _, b := range e.batches {
+			sizes = append(sizes, len(b))
+		}
+		if !slices.Equal(sizes, []int{1, 1, 5, 5}) || begun != 3 || e.most != 2 {
+			t.Errorf("batches of %v, %d begun when the first had ended, %d at once", sizes, begun, e.most)
+		}
+	})
+}
+
 // A lead lasts for one batch: whoever has its answer goes on, however much waits.
 func TestLaneLeadIsBounded(t *testing.T) {
 	eachWay(t, 2, 1, func(t *testing.T, e *echo) {
@@ -247,7 +283,7 @@ func TestLaneAssistantForgetsNobody(t *testing.T) {
 	time.Sleep(10 * time.Millisecond)
 	e.active++
 	g, _ := e.join(7, false)
-	e.call()
+	e.hand()
 	e.lane.mu.Unlock()
 	<-ended
 	if _, lead := <-g.done; lead || g.err != nil || g.outs[0] != 7 || e.active != 0 || e.spare != 0 {

@@ -24,6 +24,28 @@ func newSlots(n int) *slots {
 	return &slots{free: n, limit: 16 * n, freed: make(chan struct{}, 1)}
 }
 
+// gather waits until enough slots are free, or until a moment. It is for whoever
+// reserves, before that.
+func (s *slots) gather(ctx context.Context, enough int, until time.Time) {
+	timer := time.NewTimer(time.Until(until))
+	defer timer.Stop()
+	for {
+		s.mu.Lock()
+		n := min(s.free, s.limit-s.parked)
+		s.mu.Unlock()
+		if n >= enough {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+			return
+		case <-s.freed:
+		}
+	}
+}
+
 // reserve sets as many slots as are free aside for a claim, one at least and most
 // at most; 0 when ctx has ended. One claim at a time does so, and ends with spend.
 func (s *slots) reserve(ctx context.Context, most int) int {

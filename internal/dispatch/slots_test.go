@@ -41,6 +41,38 @@ func TestReserveWaitsForASlotAndEndsWithItsContext(t *testing.T) {
 	})
 }
 
+// Who gathers waits for enough slots, but not longer than until a moment, and not
+// once its context has ended.
+func TestGatherWaitsForManySlotsAndNotForEver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSlots(4)
+		s.reserve(context.Background(), 4)
+		s.spend(4)
+		gather := func(ctx context.Context, longest time.Duration) time.Duration {
+			began := time.Now()
+			s.gather(ctx, 2, began.Add(longest))
+			return time.Since(began)
+		}
+		s.release(1)
+		if took := gather(context.Background(), time.Second); took != time.Second {
+			t.Errorf("one of two free: waited %s", took)
+		}
+		time.AfterFunc(time.Second, func() { s.release(1) })
+		if took := gather(context.Background(), time.Minute); took != time.Second {
+			t.Errorf("the second free after a second: waited %s", took)
+		}
+		if took := gather(context.Background(), time.Minute); took != 0 {
+			t.Errorf("both free: waited %s", took)
+		}
+		s.reserve(context.Background(), 1)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		if took := gather(ctx, time.Minute); took != time.Second {
+			t.Errorf("with a context of a second: waited %s", took)
+		}
+	})
+}
+
 // What comes back from its pause does not wait for a claim that hangs with the
 // slots that it has set aside; what that claim brings has fewer then.
 func TestWhatWasParkedTakesFromAClaimThatHangs(t *testing.T) {

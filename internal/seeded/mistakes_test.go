@@ -194,7 +194,7 @@ var mistakes = []mistake{
 	{
 		what: "a start on PostgreSQL does not compare the lease",
 		file: "postgres/apply_plain.go",
-		old:  "OR d.lease_until >= clock_timestamp() + w.need_lease * interval '1 microsecond')", new: "OR true)",
+		old:  "OR d.lease_until >= clock_timestamp() + ($7::bigint[])", new: "OR true OR d.lease_until >= clock_timestamp() + ($7::bigint[])",
 		suite: "postgres", run: "TestDriver",
 	},
 	{
