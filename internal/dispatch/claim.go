@@ -138,7 +138,7 @@ func (e *Engine) take(r *driver.ClaimRequest, life lives, patience time.Duration
 	if len(r.Routes) == 0 {
 		return nil, nil
 	}
-	r.Owner, r.Program, r.Policy, r.Room = newToken(), e.Program, e.Policy, e.room()
+	r.Owner, r.Program, r.Policy, r.Room = newToken(), e.Program, e.Policy, e.rooms.take()
 	began := time.Now()
 	claimed, err := e.store.Claim(life.hard, *r)
 	answered := err == nil
@@ -158,7 +158,10 @@ func (e *Engine) take(r *driver.ClaimRequest, life lives, patience time.Duration
 	tasks := e.tasks(claimed, r.Owner, began, life)
 	if answered { // else the store may still be writing there
 		clear(claimed)
-		e.rooms.Put(&claimed)
+		if cap(claimed) < cap(r.Room) {
+			claimed = r.Room
+		}
+		e.rooms.give(claimed[:0])
 	}
 	for n := len(tasks); n > r.Limit; n-- { // the store handed out more than was asked for
 		tasks[n-1].tell(lifecycle.EvReleased)
@@ -166,16 +169,8 @@ func (e *Engine) take(r *driver.ClaimRequest, life lives, patience time.Duration
 	return tasks[:min(len(tasks), r.Limit)], nil
 }
 
-// room is memory for the answer to a claim. What an answer holds is copied into its
-// tasks at once, which live for as long as each of them takes.
-func (e *Engine) room() []driver.Claimed {
-	if room, ok := e.rooms.Get().(*[]driver.Claimed); ok {
-		return (*room)[:0]
-	}
-	return nil
-}
-
-// tasks is what a claim handed out, with what delivers it.
+// tasks is what a claim handed out, with what delivers it. It copies the answer,
+// whose memory the next claim has again.
 func (e *Engine) tasks(claimed []driver.Claimed, owner lifecycle.Token, began time.Time, life lives) []*Task {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -51,7 +51,13 @@ func (t *Task) decide(l limit) error {
 	pause := firstPause
 	for tries := 0; ; tries++ {
 		t.answer, t.said, t.lost, t.internal = 0, "", nil, nil
-		held, err := t.engine.writes.submit(l.ctx, t, alone)
+		// This is submit, whose frame would be one more on each of thousands of stacks
+		// that the collector walks.
+		g, place := t.engine.writes.enter(t, alone)
+		if g.wait() {
+			t.engine.writes.lead(l.ctx, g)
+		}
+		held, err := g.answer(place)
 		switch {
 		case t.internal != nil:
 			panic(t.internal)
@@ -77,7 +83,7 @@ func (t *Task) decide(l limit) error {
 // store need of a stack is needed there, and not by each of thousands that wait, and
 // so is what they need of memory. Only what did not hold is kept for its task.
 func (e *Engine) decideAll(ctx context.Context, tasks []*Task) ([]bool, error) {
-	b, _ := e.batches.Get().(*batch)
+	b := e.batches.take()
 	if b == nil {
 		b = &batch{seen: map[driver.ID]struct{}{}}
 	}
@@ -102,7 +108,7 @@ func (e *Engine) decideAll(ctx context.Context, tasks []*Task) ([]bool, error) {
 		}
 	}
 	b.clear()
-	e.batches.Put(b)
+	e.batches.give(b)
 	return held, nil
 }
 

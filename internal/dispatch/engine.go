@@ -89,8 +89,8 @@ type Engine struct {
 	writes   *lane[*Task, bool]
 	reads    *lane[driver.ID, *driver.Record]
 	evidence *lane[driver.Logged, struct{}]
-	batches  sync.Pool // of *batch
-	rooms    sync.Pool // of *[]driver.Claimed
+	batches  spare[*batch]
+	rooms    spare[[]driver.Claimed]
 	hands    sync.Pool // of *hand
 
 	suspect chan struct{} // full while a suspect is in hand and not started: there is never a second
@@ -119,10 +119,31 @@ func New(c Config) *Engine {
 	for _, s := range c.Served {
 		e.routes.add(s, s.Fingerprint)
 	}
+	e.batches, e.rooms = make(spare[*batch], c.Lanes), make(spare[[]driver.Claimed], 1)
 	e.writes = newLane(c.Batch, c.Lanes, e.decideAll)
 	e.reads = newLane(c.Batch, 1, e.load)
 	e.evidence = newLane(c.Batch, 1, e.append)
 	return e
+}
+
+// spare is large memory that waits to be used again. A sync.Pool would lose it: one
+// that is put back on one processor is not found on another.
+type spare[T any] chan T
+
+// take returns the zero value where there is none.
+func (s spare[T]) take() (v T) {
+	select {
+	case v = <-s:
+	default:
+	}
+	return v
+}
+
+func (s spare[T]) give(v T) {
+	select {
+	case s <- v:
+	default:
+	}
 }
 
 // batch is the memory of one write, to be used again.

@@ -117,7 +117,8 @@ func (f *feeder) launch(tasks []*Task) {
 		select {
 		case f.spare <- t:
 		default:
-			f.tasks.Go(func() { f.work(t) })
+			f.tasks.Add(1)
+			go f.work(t)
 		}
 	}
 }
@@ -140,7 +141,10 @@ func (f *feeder) work(t *Task) {
 //
 //go:noinline
 func (f *feeder) workAbove(room *[stackRoom]byte, t *Task) {
-	defer func() { room[0]++ }()
+	defer func() {
+		room[0]++
+		f.tasks.Done()
+	}()
 	for t != nil {
 		t.drive(f.slots)
 		t = <-f.spare

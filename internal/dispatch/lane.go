@@ -51,14 +51,31 @@ var errLane = errors.New("a batch of writes was not answered")
 // must not be forgotten while it may still happen. A request that goes alone
 // shares neither its batch's error with others nor theirs with them: what the
 // store will never accept must not take its neighbours down for ever.
-func (l *lane[In, Out]) submit(ctx context.Context, in In, alone bool) (out Out, err error) {
-	l.mu.Lock()
-	g, place := l.join(in, alone)
-	l.widen()
-	l.mu.Unlock()
-	if _, leads := <-g.done; leads {
+func (l *lane[In, Out]) submit(ctx context.Context, in In, alone bool) (Out, error) {
+	g, place := l.enter(in, alone)
+	if g.wait() {
 		l.lead(ctx, g)
 	}
+	return g.answer(place)
+}
+
+// enter adds a request to a batch.
+func (l *lane[In, Out]) enter(in In, alone bool) (g *group[In, Out], place int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	g, place = l.join(in, alone)
+	l.widen()
+	return g, place
+}
+
+// wait returns when the batch was answered, or, leads, when its caller is to run it.
+func (g *group[In, Out]) wait() (leads bool) {
+	_, leads = <-g.done
+	return leads
+}
+
+// answer is the one to the request at this place.
+func (g *group[In, Out]) answer(place int) (out Out, err error) {
 	if g.err != nil {
 		return out, g.err
 	}
