@@ -4,13 +4,14 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"time"
 )
 
 // lane turns many callers' single requests into few batches without a timer.
 // Whoever finds the lane free leads: it runs one batch, of its own request, then
 // hands the lead to the next batch. Light load is served at once; heavy load batches
 // by itself, because requests gather while the leaders are busy, and because no batch
-// begins beside larger ones.
+// begins beside larger ones, unless those take long.
 //
 // Goroutines that assist take the lead where there are some: running a batch takes
 // a deep stack, which two goroutines may well have, and thousands should not.
@@ -27,7 +28,12 @@ type lane[In, Out any] struct {
 	spare  int               // assistants without a lead
 	calls  chan struct{}     // a lead for an assistant
 	full   int               // how large the last batch was
+	timed  bool              // hurry will be called
 }
+
+// longestGather is how long a batch waits for larger ones to end, which takes some
+// milliseconds. One that does not end must hold up nobody else.
+const longestGather = 25 * time.Millisecond
 
 // group is a batch and those who wait for it, all at one channel: to wake them one
 // by one takes much longer.
@@ -36,6 +42,7 @@ type group[In, Out any] struct {
 	outs  []Out
 	err   error
 	alone bool
+	began time.Time     // to gather
 	done  chan struct{} // closed: answered; a value: whoever gets it leads
 }
 
@@ -88,7 +95,9 @@ func (l *lane[In, Out]) join(in In, alone bool) (g *group[In, Out], place int) {
 		g = l.queue[n-1]
 	}
 	if g == nil || alone || g.alone || len(g.ins) == l.size {
-		g = &group[In, Out]{ins: make([]In, 0, min(l.full+1, l.size)), err: errLane, alone: alone, done: make(chan struct{}, 1)}
+		g = &group[In, Out]{
+			ins: make([]In, 0, min(l.full+1, l.size)), err: errLane, alone: alone, began: time.Now(), done: make(chan struct{}, 1),
+		}
 		l.queue = append(l.queue, g)
 	}
 	g.ins = append(g.ins, in)
@@ -96,10 +105,30 @@ func (l *lane[In, Out]) join(in In, alone bool) (g *group[In, Out], place int) {
 }
 
 // worth reports whether the first batch of the queue may begin beside so many other
-// leads: not beside larger batches, and not while a lead is on its way to it. The
-// caller holds mu.
+// leads: not while one is on its way to it, and not beside larger batches unless it
+// has waited for long. The caller holds mu.
 func (l *lane[In, Out]) worth(others int) bool {
-	return len(l.queue) > 0 && l.called == 0 && (others == 0 || len(l.queue[0].ins) >= l.rows)
+	if len(l.queue) == 0 || l.called > 0 {
+		return false
+	}
+	first := l.queue[0]
+	if others == 0 || len(first.ins) >= l.rows {
+		return true
+	}
+	left := longestGather - time.Since(first.began)
+	if left > 0 && !l.timed {
+		l.timed = true
+		time.AfterFunc(left, l.hurry)
+	}
+	return left <= 0
+}
+
+// hurry looks again at what has waited for long.
+func (l *lane[In, Out]) hurry() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.timed = false
+	l.widen()
 }
 
 // widen takes another lead where there is one and the next batch is worth it. The

@@ -138,10 +138,11 @@ func TestLaneBeginsNoSmallerBatchBesideAnother(t *testing.T) {
 			}
 			return wg.Wait
 		}
+		e.takes = 10 * time.Millisecond
 		first := send(1) // a batch of one
 		second := send(1)
 		third := send(5) // wait for both
-		time.Sleep(time.Second)
+		time.Sleep(e.takes)
 		synctest.Wait()
 		e.mu.Lock()
 		begun := len(e.batches)
@@ -158,6 +159,38 @@ func TestLaneBeginsNoSmallerBatchBesideAnother(t *testing.T) {
 		if !slices.Equal(sizes, []int{1, 1, 5, 5}) || begun != 3 || e.most != 2 {
 			t.Errorf("batches of %v, %d begun when the first had ended, %d at once", sizes, begun, e.most)
 		}
+	})
+}
+
+// A batch that hangs holds up the others for a moment only.
+func TestLaneGoesOnBesideABatchThatHangs(t *testing.T) {
+	eachWay(t, 100, 2, func(t *testing.T, e *echo) {
+		free := []chan struct{}{make(chan struct{}), make(chan struct{}), make(chan struct{})}
+		e.takes = 0
+		e.fail = func(batch []int) error {
+			if kind := batch[0]; kind > 0 {
+				<-free[kind-1]
+			}
+			return nil
+		}
+		var wg sync.WaitGroup
+		for _, kind := range []int{1, 2, 3, 3, 3, 3, 3} { // both leads are taken, and five wait
+			wg.Go(func() { e.submit(context.Background(), kind, false) })
+			synctest.Wait()
+		}
+		close(free[0])
+		synctest.Wait() // the five are one batch, which hangs
+		close(free[1])
+		synctest.Wait()
+		began := time.Now()
+		for range 3 {
+			e.submit(context.Background(), 0, false)
+		}
+		if took := time.Since(began); took != 3*longestGather {
+			t.Errorf("three that came one by one took %s", took)
+		}
+		close(free[2])
+		wg.Wait()
 	})
 }
 
