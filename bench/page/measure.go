@@ -75,7 +75,7 @@ func (m *maker) goalChart() string {
 	c := chart.Rows{
 		Title:       "How far beyond its goal each measure is",
 		Description: "One row for each goal. Right of the line at 1 it is met. The bar is the range of rounds; a hollow mark is a goal that is missed. The table below has the figures.",
-		Axis:        chart.Axis{Title: "measured over goal, or goal over measured where less is better", Scale: chart.Log},
+		Axis:        chart.Axis{Title: "measured to goal; where less is better, goal to measured", Scale: chart.Log},
 		Note:        "a filled mark: the goal is met; a hollow mark: it is missed; the bar: the range of rounds",
 		Line:        1, LineName: "goal",
 	}
