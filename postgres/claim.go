@@ -226,15 +226,7 @@ func (e *engine) Claim(ctx context.Context, r driver.ClaimRequest) ([]driver.Cla
 	sql := search(&r, e.q.claim, e.q.claimRefs, e.q.claimNext)
 	args = append(args, uuid(driver.ID(r.Owner)), text(r.Program))
 	taken := r.Room[:0]
-	row := newClaimedRow(r.Owner)
-	err := e.write(ctx, "claim", sql, args, func(rows pgx.Rows) error {
-		if err := row.scan(rows); err != nil {
-			return err
-		}
-		taken = append(taken, driver.Claimed{Intent: row.intent, State: row.state(), DueAt: row.dueAt})
-		return nil
-	})
-	if err != nil {
+	if err := e.write(ctx, "claim", sql, args, newClaimedRow(r.Owner).collect(&taken)); err != nil {
 		return nil, err
 	}
 	return taken, nil
@@ -247,19 +239,22 @@ func (e *engine) Held(ctx context.Context, r driver.ClaimRequest) ([]driver.Clai
 		routes[i] = r.Routes[i].Route
 	}
 	var held []driver.Claimed
-	row := newRow()
 	args := []any{array(routes, len(routes)), uuid(driver.ID(r.Owner))}
-	err := e.read(ctx, "held", e.q.held, args, func(rows pgx.Rows) error {
-		if err := row.scan(rows); err != nil {
-			return err
-		}
-		held = append(held, driver.Claimed{Intent: row.intent, State: row.state(), DueAt: row.dueAt})
-		return nil
-	})
-	if err != nil {
+	if err := e.read(ctx, "held", e.q.held, args, newRow().collect(&held)); err != nil {
 		return nil, err
 	}
 	return held, nil
+}
+
+// collect appends each row to a list.
+func (r *row) collect(list *[]driver.Claimed) func(pgx.Rows) error {
+	return func(rows pgx.Rows) error {
+		if err := r.scan(rows); err != nil {
+			return err
+		}
+		*list = append(*list, driver.Claimed{Intent: r.intent, State: r.state(), DueAt: r.dueAt})
+		return nil
+	}
 }
 
 // Due returns refs that Claim would take.
