@@ -13,8 +13,9 @@ import (
 // that would be a third of a start. A row that is not known is found by its ref.
 //
 // A VACUUM may move rows, and gives the schema another version; so what is known
-// counts only while the version is the same. Rows are never used again for what the
-// fence takes for the old one: its owner is the token of a single claim.
+// counts only while the version is the same. A place may be another row's by now, but
+// the fence does not take that for the old one: its owner is the token of a single
+// claim. Where the fence names no owner, refs are looked up.
 type places struct {
 	mu     sync.Mutex
 	schema int64
@@ -58,7 +59,7 @@ func (p *places) find(schema int64, ts []lifecycle.Transition) []int64 {
 	rows := make([]int64, len(ts))
 	for i := range ts {
 		known := false
-		if rows[i], known = p.rows[ts[i].Ref]; !known {
+		if rows[i], known = p.rows[ts[i].Ref]; !known || ts[i].Fence.Owner == (lifecycle.Token{}) {
 			return nil
 		}
 	}

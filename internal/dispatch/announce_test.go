@@ -118,16 +118,22 @@ func TestAnnouncementsCoalesce(t *testing.T) {
 	})
 }
 
+// hearing is an engine that has been idle for long and hears hints.
+func (r *rig) hearing(claims *atomic.Int64) (e *Engine, w *wire, stop func() error) {
+	w = newWire()
+	e = r.patient(claims, r.served(kinds[2]))
+	e.Waker = w
+	stop = r.serve(e)
+	w.works()
+	time.Sleep(3 * time.Hour)
+	return e, w, stop
+}
+
 // A hint of another program makes delivery begin at once.
 func TestHintOfAnotherProgramIsTakenUpAtOnce(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		var claims atomic.Int64
-		w := newWire()
-		e := r.patient(&claims, r.served(kinds[2]))
-		e.Waker = w
-		stop := r.serve(e)
-		w.works()
-		time.Sleep(3 * time.Hour)
+		_, w, stop := r.hearing(&claims)
 		for range 3 {
 			ref := r.enqueue(kinds[2], 1)[0]
 			synctest.Wait()
@@ -149,12 +155,7 @@ func TestHintOfAnotherProgramIsTakenUpAtOnce(t *testing.T) {
 func TestOwnHintIsNoReasonToLook(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		var claims atomic.Int64
-		w := newWire()
-		e := r.patient(&claims, r.served(kinds[2]))
-		e.Waker = w
-		stop := r.serve(e)
-		w.works()
-		time.Sleep(3 * time.Hour)
+		e, w, stop := r.hearing(&claims)
 		before := claims.Load()
 		w.hintFrom(e.id)
 		synctest.Wait()

@@ -64,7 +64,7 @@ func (f *feeder) feed() {
 func (f *feeder) look(p *pace, n int) {
 	began := time.Now()
 	tasks, more, err := f.claim(n, f.slots.taken(f.Workers), f.life, f.longestLease(), false)
-	p.gather = time.Now().Add(time.Since(began))
+	p.gather = time.Now().Add(min(time.Since(began), longestGather))
 	f.launch(tasks)
 	found := len(tasks) > 0
 	if err == nil && time.Now().After(f.nextLook) && f.feedSuspect() {

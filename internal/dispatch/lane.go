@@ -31,8 +31,8 @@ type lane[In, Out any] struct {
 	timed  bool              // hurry will be called
 }
 
-// longestGather is how long a batch waits for larger ones to end, which takes some
-// milliseconds. One that does not end must hold up nobody else.
+// longestGather is how long a batch waits for larger ones to end, and a claim for
+// more slots, which takes some milliseconds. What hangs must hold up nobody else.
 const longestGather = 25 * time.Millisecond
 
 // group is a batch and those who wait for it, all at one channel: to wake them one

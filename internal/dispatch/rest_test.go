@@ -25,6 +25,40 @@ func (r *rig) stepping(took time.Duration, from *atomic.Int64) *hooked {
 	return h
 }
 
+// A claim waits for more slots than one, but only for a moment, however long the last
+// claim took: a database that was slow once must not leave slots empty.
+func TestClaimAfterASlowOneLeavesNoSlotsEmpty(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		k := kinds[2]
+		var claims, sent atomic.Int64
+		var ended time.Time
+		h := &hooked{Store: r.store}
+		h.claim = func(ctx context.Context, req driver.ClaimRequest) ([]driver.Claimed, error) {
+			if req.Suspects || len(req.Next) > 0 {
+				return r.store.Claim(ctx, req)
+			}
+			if n := claims.Add(1); n > 2 && n < 12 && time.Since(ended) > longestGather {
+				r.Errorf("claim %d began %s after the one before, with slots free", n, time.Since(ended))
+			}
+			time.Sleep(2 * time.Second) // four deliveries end meanwhile, of sixteen
+			defer func() { ended = time.Now() }()
+			return r.store.Claim(ctx, req)
+		}
+		refs := r.enqueue(k, 100)
+		stop := r.serve(r.engineOn(h, r.servedBy(k, func(context.Context, *Task, Attempt) error {
+			time.Sleep(time.Duration(1+sent.Add(1)%16) * 500 * time.Millisecond)
+			return nil
+		})))
+		r.settled(5*time.Minute, refs...)
+		if n := claims.Load(); n < 12 {
+			r.Errorf("%d claims", n)
+		}
+		if err := stop(); err != nil {
+			r.Error(err)
+		}
+	})
+}
+
 // Looks from the front that take long are made rarely. What is new is found at once
 // all the same, and what lies before the place that claims have come to, as what was
 // committed late or given back does, by the next of those looks.
