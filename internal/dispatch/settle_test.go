@@ -92,22 +92,27 @@ func TestStopDoesNotWaitForEver(t *testing.T) {
 }
 
 // A write that nobody answers holds up neither its lane nor the others for longer
-// than the limit of a write.
+// than the limit of a write, and where all lanes hang at once, that is all they wait.
 func TestHungWriteDelaysNobodyForLong(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		k := kinds[2]
-		refs := r.enqueue(k, 60)
 		var hung atomic.Int32
 		h := &hooked{Store: r.store}
 		h.apply = func(ctx context.Context, ts []lifecycle.Transition) ([]bool, error) {
-			if hung.Add(1) <= 2 { // both lanes at once
+			if hung.Add(1) <= 2 {
 				<-ctx.Done()
 				return nil, ctx.Err()
 			}
 			return r.store.Apply(ctx, ts)
 		}
 		began := time.Now()
-		stop := r.serve(r.engineOn(h, r.served(k)))
+		stop := r.serve(New(Config{Store: h, Served: []*Served{r.served(k)}, Workers: 64, Lanes: 2}))
+		var refs []driver.ID
+		for lane := int32(1); lane <= 2; lane++ { // one batch may hold all there are
+			refs = append(refs, r.enqueue(k, 20)...)
+			r.until(5*time.Second, "a lane hangs", func() bool { return hung.Load() >= lane })
+		}
+		refs = append(refs, r.enqueue(k, 20)...)
 		r.settled(time.Minute, refs...)
 		if took := time.Since(began); took > 15*time.Second {
 			r.Errorf("took %s", took)
