@@ -102,31 +102,58 @@ func (r reading) since(before reading) Spent {
 }
 
 // serverTime is the processor time of the server's processes, those that have
-// ended included, as far as the system tells.
+// ended included, as far as the system tells. A process that ends while they are
+// read would be counted twice or not at all, so they are read until none does.
 func serverTime(postmaster int) time.Duration {
-	stats, err := filepath.Glob("/proc/[0-9]*/stat")
-	if err != nil {
-		return 0
-	}
-	const tick = time.Second / 100
-	var total time.Duration
-	for _, name := range stats {
-		raw, err := os.ReadFile(name)
-		if err != nil {
-			continue // it has ended meanwhile
+	for before := endedTime(postmaster); ; {
+		alive := aliveTime(postmaster)
+		after := endedTime(postmaster)
+		if after == before {
+			return after + alive
 		}
-		_, after, _ := strings.Cut(string(raw), ") ")
-		f := strings.Fields(after) // from the third field of proc(5) on
-		if len(f) < 15 {
+		before = after
+	}
+}
+
+// endedTime is the time of the server's first process and of its children that have
+// ended.
+func endedTime(postmaster int) time.Duration {
+	f := processStat(postmaster)
+	return ticks(f, 11) + ticks(f, 12) + ticks(f, 13) + ticks(f, 14)
+}
+
+// aliveTime is the time of its other children.
+func aliveTime(postmaster int) (total time.Duration) {
+	names, _ := filepath.Glob("/proc/[0-9]*") // fails for a bad pattern only
+	parent := strconv.Itoa(postmaster)
+	for _, name := range names {
+		pid, err := strconv.Atoi(filepath.Base(name))
+		if err != nil {
 			continue
 		}
-		number := func(i int) int64 { n, _ := strconv.ParseInt(f[i], 10, 64); return n }
-		switch {
-		case filepath.Dir(name) == fmt.Sprintf("/proc/%d", postmaster):
-			total += time.Duration(number(13)+number(14)) * tick // its ended children
-		case number(1) == int64(postmaster):
-			total += time.Duration(number(11)+number(12)) * tick
+		if f := processStat(pid); len(f) > 1 && f[1] == parent {
+			total += ticks(f, 11) + ticks(f, 12)
 		}
 	}
 	return total
+}
+
+// processStat is what the system tells of a process, from the third field of proc(5)
+// on; nil: it has ended.
+func processStat(pid int) []string {
+	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return nil
+	}
+	_, after, _ := strings.Cut(string(raw), ") ")
+	return strings.Fields(after)
+}
+
+// ticks is a field in hundredths of a second, zero where there is none.
+func ticks(fields []string, i int) time.Duration {
+	if i >= len(fields) {
+		return 0
+	}
+	n, _ := strconv.ParseInt(fields[i], 10, 64)
+	return time.Duration(n) * time.Second / 100
 }

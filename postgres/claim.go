@@ -24,8 +24,8 @@ WITH clock AS MATERIALIZED (SELECT clock_timestamp() AS at),
 asked AS (
     SELECT *
     FROM unnest($1::text[], $2::integer[], $3::timestamptz[], $4::uuid[],
-                $5::smallint[], $6::smallint[], $7::integer[], $8::integer[], $9::integer[], $10::bigint[])
-         AS r(route, n, after_due, after_ref, retry, idempotent, max_attempts, lease_ms, timeout_ms, max_age_ms)
+                $5::smallint[], $6::smallint[], $7::integer[], $8::integer[], $9::integer[], $10::bigint[], $11::timestamptz[])
+         AS r(route, n, after_due, after_ref, retry, idempotent, max_attempts, lease_ms, timeout_ms, max_age_ms, until)
 )`
 
 // standsSQL holds of an open row l that higher indexes of its task wait for:
@@ -48,17 +48,17 @@ const gateSQL = `(d.gate_task IS NULL OR NOT EXISTS (
                 WHERE l.gate_task = d.gate_task AND l.gate_index < d.gate_index AND ` + standsSQL + `))`
 
 // claimableSQL is lifecycle's answer to EvClaim as a condition on a row d of the
-// due index, where r is the request for its route: $11 asks for suspects, $12 is
-// the crash budget and $13 the settle margin in microseconds. Status 0 is T2, 1
+// due index, where r is the request for its route: $12 asks for suspects, $13 is
+// the crash budget and $14 the settle margin in microseconds. Status 0 is T2, 1
 // is T2b and 2 is T2c.
 const claimableSQL = `
           AND (d.deadline IS NULL OR d.deadline > (SELECT at FROM clock))
-          AND (d.crashes > 0 OR d.status = 1) = $11::boolean
+          AND (d.crashes > 0 OR d.status = 1) = $12::boolean
           AND CASE d.status
                   WHEN 0 THEN d.retry <> 0 OR r.retry <> 0
-                  WHEN 1 THEN d.lease_until <= (SELECT at FROM clock) AND d.crashes + 1 < $12::integer
+                  WHEN 1 THEN d.lease_until <= (SELECT at FROM clock) AND d.crashes + 1 < $13::integer
                   ELSE d.retry = 2 AND d.idempotent
-                       AND d.lease_until <= (SELECT at FROM clock) - $13::bigint * interval '1 microsecond'
+                       AND d.lease_until <= (SELECT at FROM clock) - $14::bigint * interval '1 microsecond'
                        AND (d.max_attempts IS NULL
                             OR d.attempts + CASE WHEN d.profile = 2 AND d.in_flight THEN 1 ELSE 0 END < d.max_attempts)
               END
@@ -68,7 +68,7 @@ const claimableSQL = `
 // the position that the caller has come to.
 const byDueSQL = `
         WHERE d.route = r.route
-          AND d.due_at <= (SELECT at FROM clock)
+          AND d.due_at <= LEAST(r.until, (SELECT at FROM clock))
           AND (d.due_at, d.ref) > (COALESCE(r.after_due, '-infinity'),
                                    COALESCE(r.after_ref, '00000000-0000-0000-0000-000000000000'))` + claimableSQL + `
         ORDER BY d.due_at, d.ref
@@ -77,7 +77,7 @@ const byDueSQL = `
 // byRefSQL finds them among given refs. The due time is wrapped, so that the due
 // index cannot be used: it would be walked for rows that were not asked for.
 const byRefSQL = `
-        WHERE d.ref = ANY ($15::uuid[])` + ofRouteSQL
+        WHERE d.ref = ANY ($16::uuid[])` + ofRouteSQL
 
 // nextSQL finds what stands next in each task behind an index: two rows, so that
 // there is word of a second one with the same index. What stands before nobody, as
@@ -86,7 +86,7 @@ const byRefSQL = `
 const nextSQL = `,
 next AS MATERIALIZED (
     SELECT DISTINCT l.ref, l.route
-    FROM unnest($15::text[], $16::integer[]) AS t(task, place) CROSS JOIN LATERAL (
+    FROM unnest($16::text[], $17::integer[]) AS t(task, place) CROSS JOIN LATERAL (
         SELECT l.ref, l.route
         FROM {s}delivery l
         WHERE l.gate_task = t.task AND l.gate_index > t.place AND ` + standsSQL + `
@@ -103,7 +103,7 @@ const byNextSQL = `
 // ofRouteSQL is what rows found by key have to be to be candidates of a route.
 const ofRouteSQL = `
           AND d.route = r.route
-          AND COALESCE(d.due_at, 'infinity') <= (SELECT at FROM clock)
+          AND COALESCE(d.due_at, 'infinity') <= LEAST(r.until, (SELECT at FROM clock))
           AND (COALESCE(d.due_at, 'infinity'), d.ref) > (COALESCE(r.after_due, '-infinity'),
                                    COALESCE(r.after_ref, '00000000-0000-0000-0000-000000000000'))` + claimableSQL + `
         ORDER BY COALESCE(d.due_at, 'infinity'), d.ref
@@ -133,7 +133,7 @@ taken AS MATERIALIZED (
 const takenTailSQL = `
         FOR NO KEY UPDATE OF d SKIP LOCKED
     ) c
-    LIMIT $14::bigint
+    LIMIT $15::bigint
 ),
 crashed AS (
     INSERT INTO {s}attempt (ref, generation, number, outcome, code, started_at, at)
@@ -170,13 +170,13 @@ WHERE d.ctid = t.place
 RETURNING ` + claimedColumns + `, ` + intentColumns
 
 // claimSQL takes from the front of each route, or from behind a position.
-var claimSQL = numbered(askedSQL+takenHeadSQL+byDueSQL+takenTailSQL, 15)
+var claimSQL = numbered(askedSQL+takenHeadSQL+byDueSQL+takenTailSQL, 16)
 
-// claimRefsSQL takes given refs only ($15).
-var claimRefsSQL = numbered(askedSQL+takenHeadSQL+byRefSQL+takenTailSQL, 16)
+// claimRefsSQL takes given refs only ($16).
+var claimRefsSQL = numbered(askedSQL+takenHeadSQL+byRefSQL+takenTailSQL, 17)
 
-// claimNextSQL takes only what stands next in given tasks ($15, $16).
-var claimNextSQL = numbered(askedSQL+nextSQL+takenHeadSQL+byNextSQL+takenTailSQL, 17)
+// claimNextSQL takes only what stands next in given tasks ($16, $17).
+var claimNextSQL = numbered(askedSQL+nextSQL+takenHeadSQL+byNextSQL+takenTailSQL, 18)
 
 // numbered fills in which parameters the owner and the program are.
 func numbered(sql string, owner int) string {
@@ -190,7 +190,7 @@ FROM asked r CROSS JOIN LATERAL (
         FROM {s}delivery d`
 
 const dueTailSQL = `
-) c LIMIT $14::bigint`
+) c LIMIT $15::bigint`
 
 // dueSQL, dueRefsSQL and dueNextSQL look for what the three claims would take.
 const (
@@ -281,13 +281,13 @@ func (e *engine) Due(ctx context.Context, r driver.ClaimRequest) ([]driver.ID, e
 // for altogether.
 func asked(r *driver.ClaimRequest) (args []any, room int) {
 	n := len(r.Routes)
-	routes, limits, dues, refs := make(texts, n), make(numbers, n), make(moments, n), make(uuids, n)
+	routes, limits, dues, refs, untils := make(texts, n), make(numbers, n), make(moments, n), make(uuids, n), make(moments, n)
 	var contracts contractColumns
 	contracts.grow(n)
 	for i := range r.Routes {
 		l := &r.Routes[i]
 		routes[i], limits[i] = l.Route, int64(max(l.Limit, 0))
-		dues[i], refs[i] = l.After.DueAt, l.After.Ref
+		dues[i], refs[i], untils[i] = l.After.DueAt, l.After.Ref, l.Until
 		contracts.set(i, &l.Contract)
 		room += max(l.Limit, 0)
 	}
@@ -296,7 +296,7 @@ func asked(r *driver.ClaimRequest) (args []any, room int) {
 	}
 	args = []any{array(routes, n), array(limits, n), array(dues, n), array(refs, n)}
 	args = append(args, contracts.args(n)...)
-	args = append(args, r.Suspects, int64(r.Policy.CrashBudget), r.Policy.SettleMargin.Microseconds(), int64(room))
+	args = append(args, array(untils, n), r.Suspects, int64(r.Policy.CrashBudget), r.Policy.SettleMargin.Microseconds(), int64(room))
 	switch {
 	case len(r.Next) > 0:
 		tasks, places := make(texts, len(r.Next)), make(numbers, len(r.Next))

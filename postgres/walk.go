@@ -11,27 +11,25 @@ import (
 
 // overdueSQL looks at a bounded stretch of the due index, across all routes, and
 // returns of it what is over, and the last row if there is more to look at. That
-// one may not be over; it says where to go on.
+// one may not be over; it says where to go on. Of all others it reads three columns.
 const overdueSQL = `
 WITH clock AS MATERIALIZED (SELECT clock_timestamp() AS at),
-walk AS (
-    SELECT d.*, row_number() OVER () AS place, count(*) OVER () AS looked
-    FROM (
-        SELECT *
-        FROM {s}delivery
-        WHERE due_at IS NOT NULL
-          AND (route, due_at, ref) > ($1::text, $2::timestamptz, $3::uuid)
-        ORDER BY route, due_at, ref
-        LIMIT $4::bigint + 1
-    ) d
-)
-SELECT ` + stateColumns + `, ` + gateSQL + `, d.route, d.place = $4::bigint
-FROM walk d
-WHERE d.place <= $4::bigint
-  AND (d.deadline <= (SELECT at FROM clock)
-       OR d.lease_until <= (SELECT at FROM clock)
-       OR d.place = $4::bigint AND d.looked > $4::bigint)
-ORDER BY d.place`
+walk AS MATERIALIZED (
+    SELECT ref, deadline <= (SELECT at FROM clock) OR lease_until <= (SELECT at FROM clock) AS over
+    FROM {s}delivery
+    WHERE due_at IS NOT NULL
+      AND (route, due_at, ref) > ($1::text, $2::timestamptz, $3::uuid)
+    ORDER BY route, due_at, ref
+    LIMIT $4::bigint + 1
+),
+beyond AS MATERIALIZED (SELECT ref FROM walk OFFSET $4::bigint),
+last AS MATERIALIZED (SELECT ref FROM walk WHERE EXISTS (SELECT FROM beyond) OFFSET $4::bigint - 1 LIMIT 1)
+SELECT ` + stateColumns + `, ` + gateSQL + `, d.route, d.ref IS NOT DISTINCT FROM (SELECT ref FROM last)
+FROM walk w
+JOIN {s}delivery d ON d.ref BETWEEN w.ref AND w.ref
+WHERE (w.over OR w.ref = (SELECT ref FROM last))
+  AND w.ref IS DISTINCT FROM (SELECT ref FROM beyond)
+ORDER BY d.route, d.due_at, d.ref`
 
 // Overdue walks the open deliveries.
 func (e *engine) Overdue(ctx context.Context, r driver.OverdueRequest) ([]driver.Overdue, driver.Cursor, error) {

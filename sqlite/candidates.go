@@ -20,9 +20,9 @@ import (
 // claimableSQL is true of a delivery d that a claim may take. ?1 is the database's
 // now, ?2 the route, ?3 and ?4 the position to go on behind, ?5 whether the request
 // brings a contract, ?6 the crash budget, ?7 by when the lease of a started delivery
-// must have ended. {suspect} is true of suspects, or of all others: it comes first,
+// must have ended, ?8 by when the delivery must be due. {suspect} is true of suspects, or of all others: it comes first,
 // because a look for suspects goes over everything that is due.
-const claimableSQL = `d.route = ?2 AND d.due_at IS NOT NULL AND d.due_at <= ?1 AND (d.due_at, d.ref) > (?3, ?4)
+const claimableSQL = `d.route = ?2 AND d.due_at IS NOT NULL AND d.due_at <= ?8 AND (d.due_at, d.ref) > (?3, ?4)
     AND {suspect} AND (d.lease_until IS NULL OR d.lease_until <= ?1) AND (d.deadline IS NULL OR d.deadline > ?1)
     AND CASE d.status
         WHEN 0 THEN d.retry <> 0 OR ?5
@@ -147,9 +147,13 @@ func (q selection) rows(ctx context.Context, s *session, r *driver.ClaimRequest,
 	if !route.After.DueAt.IsZero() {
 		after = micros(route.After.DueAt)
 	}
+	until := now
+	if !route.Until.IsZero() {
+		until = min(now, micros(route.Until))
+	}
 	args := []any{
 		now, route.Route, after, route.After.Ref[:], flag(route.Contract.Retry != lifecycle.Unclaimed),
-		int64(r.Policy.CrashBudget), now - r.Policy.SettleMargin.Microseconds(),
+		int64(r.Policy.CrashBudget), now - r.Policy.SettleMargin.Microseconds(), until,
 	}
 	suspect := isSuspectSQL
 	if !r.Suspects {

@@ -68,6 +68,11 @@ func (e *Engine) lookedUpTo(life lives, d time.Duration) time.Time {
 // is emptied once the delivery can take no other one down any more.
 func (e *Engine) claimSuspect(refs []driver.ID, life lives, patience time.Duration) (*Task, error) {
 	routes, err := e.fronts(life.stop, 1)
+	if len(refs) == 0 {
+		e.mu.Lock()
+		e.routes.passed(routes)
+		e.mu.Unlock()
+	}
 	var tasks []*Task
 	if err == nil {
 		tasks, err = e.take(&driver.ClaimRequest{Routes: routes, Limit: 1, Refs: refs, Suspects: true}, life, patience)

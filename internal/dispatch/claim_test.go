@@ -301,3 +301,33 @@ func TestNothingIsLeftBehindTheCursor(t *testing.T) {
 		}
 	})
 }
+
+// To begin at the front is to step over all that is in hand, here and elsewhere: with
+// a backlog and much in hand that is done more rarely.
+func TestLooksFromTheFrontGoByWhatIsInHand(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		e := r.engine(r.served(kinds[2]))
+		for _, c := range []struct {
+			ended bool
+			held  int
+			after time.Duration
+		}{
+			{true, fewHeld, 0}, {true, fewHeld + 1, rewind}, {true, 10 * fewLooks, rewind},
+			{false, 0, rewind}, {false, fewLooks, rewind}, {false, 4 * fewLooks, 4 * rewind},
+		} {
+			e.routes.ended = c.ended
+			time.Sleep(time.Minute)
+			if !e.routes.begin(c.held) {
+				r.Errorf("%+v: no look after a minute", c)
+			}
+			time.Sleep(c.after)
+			if c.after > 0 && e.routes.begin(c.held) {
+				r.Errorf("%+v: a look after %s", c, c.after)
+			}
+			time.Sleep(time.Millisecond)
+			if !e.routes.begin(c.held) {
+				r.Errorf("%+v: no look after %s", c, c.after)
+			}
+		}
+	})
+}

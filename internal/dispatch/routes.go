@@ -16,6 +16,11 @@ import (
 // given back.
 const rewind = 250 * time.Millisecond
 
+// fewLooks is how many deliveries in hand claims may step over in each rewind while
+// there is a backlog: with more in hand they begin at the front more rarely. What
+// others hold they step over as well, and all who have a part in the backlog look.
+const fewLooks = 500
+
 // A look that takes long has stepped over much that it may not have: messages whose
 // gate is closed, what somebody else holds. Such looks may take a twentieth of the
 // time at most. Between them claims go on behind what the last one has seen, where
@@ -90,7 +95,13 @@ func (rs *routes) rests() bool { return time.Now().Before(rs.rest) }
 // begin reports whether it is time for a claim from the front; so many deliveries are
 // in hand.
 func (rs *routes) begin(held int) (front bool) {
-	if rs.rests() || time.Since(rs.front) <= rewind && !(rs.ended && held <= fewHeld) {
+	after := rewind
+	if !rs.ended {
+		after = rewind * time.Duration(max(held, fewLooks)) / fewLooks
+	} else if held <= fewHeld {
+		after = 0
+	}
+	if rs.rests() || time.Since(rs.front) <= after {
 		return false
 	}
 	rs.front = time.Now()
@@ -116,6 +127,22 @@ func (rs *routes) limits(n int, front bool) (limits []driver.RouteLimit, behind 
 		limits = append(limits, limit)
 	}
 	return limits, behind
+}
+
+// passed bounds what a look for suspects goes over: while there is a backlog, by
+// where claims have come to. What lies behind, they have not come to either, and all
+// of it would be looked at for what is rarely there.
+func (rs *routes) passed(limits []driver.RouteLimit) {
+	if rs.ended {
+		return
+	}
+	for i := range limits {
+		for _, r := range rs.list {
+			if r.name == limits[i].Route {
+				limits[i].Until = r.after.DueAt
+			}
+		}
+	}
 }
 
 // look is what a claim has shown about the due index.

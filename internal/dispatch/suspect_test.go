@@ -92,6 +92,51 @@ func TestSuspectsAreTakenAlone(t *testing.T) {
 	})
 }
 
+// While there is a backlog suspects are looked for as far as claims have come, and not
+// in all that nobody has come to; those behind are found when claims are there.
+func TestSuspectsAreLookedForWhereClaimsHaveCome(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		k := kinds[2]
+		early := r.enqueue(k, 30)
+		time.Sleep(time.Second)
+		late := r.enqueue(k, 30)
+		r.crash(k, 1, early[0], late[29])
+		until, last := []time.Time{}, time.Time{}
+		full := false
+		h := &hooked{Store: r.store}
+		h.claim = func(ctx context.Context, req driver.ClaimRequest) ([]driver.Claimed, error) {
+			out, err := r.store.Claim(ctx, req)
+			switch {
+			case req.Suspects && full:
+				until = append(until, req.Routes[0].Until)
+				if at := req.Routes[0].Until; at.IsZero() || at.After(last) {
+					r.Errorf("suspects are looked for until %s, claims have come to %s", at, last)
+				}
+			case req.Suspects:
+				if at := req.Routes[0].Until; !at.IsZero() {
+					r.Errorf("suspects are looked for until %s, although claims have come to the end", at)
+				}
+			default:
+				if full = len(out) == req.Limit; len(out) > 0 {
+					last = out[len(out)-1].DueAt
+				}
+			}
+			return out, err
+		}
+		r.far.takes = time.Second
+		e := r.engineOn(h, r.served(k))
+		e.Batch, e.Workers = 5, 6
+		stop := r.serve(e)
+		r.settled(time.Minute, append(early, late...)...)
+		stop()
+		if len(until) < 2 {
+			r.Errorf("suspects were looked for %d times beside a backlog", len(until))
+		}
+		r.is(early[0], lifecycle.Succeeded, "", false)
+		r.is(late[29], lifecycle.Succeeded, "", false)
+	})
+}
+
 // Visits of suspects take turns too, and hold up no visit of anything else.
 func TestVisitedSuspectsTakeTurns(t *testing.T) {
 	inBubble(t, func(r *rig) {

@@ -184,6 +184,7 @@ type RouteLimit struct {
 	Route    string
 	Limit    int
 	After    Position           // go on behind this one; zero: from the front
+	Until    time.Time          // no further than what is due then; zero: now
 	Contract lifecycle.Contract // for messages that have none yet
 }
 

@@ -13,6 +13,7 @@ func claimTests[TX any]() []test[TX] {
 		{"leases what is due, oldest first", "T2: a due intent is leased under the next generation", claimsOldestFirst[TX]},
 		{"only the routes asked for", "a program gets only what it serves", claimsRoutes[TX]},
 		{"limits hold per route", "no more is taken than there is room for", claimsLimits[TX]},
+		{"goes no further than what is due by then", "what nobody has come to is not walked through", claimsUntil[TX]},
 		{"goes on behind a position", "held rows are walked past, not over again", claimsAfter[TX]},
 		{"only the refs asked for", "one intent can be driven alone", claimsRefs[TX]},
 		{"leaves alone what is not claimable", "not due, past its deadline, ended, erased: not claimed", claimsNothingElse[TX]},
@@ -90,6 +91,32 @@ func claimsLimits[TX any](b *bench[TX]) {
 	}
 	b.that(len(got) == 6 && perRoute["fax"] == 4 && perRoute["sms"] == 1 && perRoute["mail"] == 1, "claimed %v, want 4, 1 and 1", perRoute)
 	b.that(len(due) == 6, "%d due, want 6", len(due))
+}
+
+func claimsUntil[TX any](b *bench[TX]) {
+	var refs []driver.ID
+	for range 3 {
+		refs = append(refs, b.add(b.message("mail")))
+		b.shift(time.Minute)
+	}
+	r := request(9, "m:mail")
+	r.Routes[0].Until = b.record(refs[1]).DueAt
+	due, err := b.Bound.Due(b.ctx, r)
+	b.ok("due", err)
+	b.that(slices.Equal(due, refs[:2]), "until the second: %v, want %v", due, refs[:2])
+	ofRefs := r
+	ofRefs.Refs = refs[1:]
+	got := b.claim(ofRefs)
+	b.that(slices.Equal(refsOf(got), refs[1:2]), "of two refs claimed %v, want %v", refsOf(got), refs[1:2])
+	got = b.claim(r)
+	b.that(slices.Equal(refsOf(got), refs[:1]), "claimed %v, want %v", refsOf(got), refs[:1])
+	m := b.message("mail")
+	now, err := b.Bound.Now(b.ctx)
+	b.ok("now", err)
+	m.NotBefore = now.Add(time.Hour)
+	r.Refs = []driver.ID{b.add(m)}
+	r.Routes[0].Until = m.NotBefore.Add(time.Hour)
+	b.that(len(b.claim(r)) == 0, "claimed what is not due yet")
 }
 
 func claimsAfter[TX any](b *bench[TX]) {

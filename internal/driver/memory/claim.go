@@ -77,7 +77,8 @@ func (s *Store) candidates(r *driver.ClaimRequest, now time.Time, fn func(*deliv
 			if left <= 0 || room <= 0 {
 				break
 			}
-			if !all && !wanted[d.ref] || d.suspect() != r.Suspects || !behind(d, limit.After) {
+			if !all && !wanted[d.ref] || d.suspect() != r.Suspects || !behind(d, limit.After) ||
+				!limit.Until.IsZero() && d.dueAt.After(limit.Until) {
 				continue
 			}
 			event := lifecycle.Event{Kind: lifecycle.EvClaim, Owner: owner, Contract: limit.Contract}
