@@ -1,7 +1,6 @@
 package page
 
 import (
-	"maps"
 	"slices"
 	"strings"
 
@@ -10,9 +9,11 @@ import (
 )
 
 // drained are the subjects that drain in this process, in the order in which they
-// ran, each with its samples in the latest run that has any.
+// ran, each with its samples of the run in which most others ran too, and of such runs
+// the latest: rows of one table are to be of the same hour and the same database.
 func (m *maker) drained() (names []string, of map[string][]*bench.Sample) {
 	of = map[string][]*bench.Sample{}
+	beside := map[string]int{}
 	for i := range m.record.Runs {
 		run := &m.record.Runs[i]
 		if !slices.ContainsFunc(run.Measures, func(name string) bool { return slices.Contains(bench.Measures, name) }) {
@@ -29,7 +30,11 @@ func (m *maker) drained() (names []string, of map[string][]*bench.Sample) {
 			}
 			fresh[s.Subject] = append(fresh[s.Subject], s)
 		}
-		maps.Copy(of, fresh)
+		for name, samples := range fresh {
+			if len(fresh) >= beside[name] {
+				of[name], beside[name] = samples, len(fresh)
+			}
+		}
 	}
 	return names, of
 }

@@ -87,6 +87,19 @@ func TestFiguresComeFromTheRawResults(t *testing.T) {
 	}
 }
 
+// A subject that other measures need too is shown as it was beside the others, not as
+// it was in another database later.
+func TestCostsAreOfOneRun(t *testing.T) {
+	r := &bench.Record{}
+	r.Add(bench.Results{Measures: []string{"P1"}, Samples: []bench.Sample{sample(bench.River, 1, 100), sample(bench.Work, 1, 270)}})
+	r.Add(bench.Results{Measures: []string{"P8"}, Samples: []bench.Sample{sample(bench.Work, 1, 50)}})
+	m := &maker{record: r}
+	names, of := m.drained()
+	if !slices.Equal(names, []string{bench.River, bench.Work}) || of[bench.Work][0].PerSec != 270 {
+		t.Errorf("%v, work at %v a second, want 270", names, of[bench.Work][0].PerSec)
+	}
+}
+
 func TestFullRunsAreNotCautionedAgainst(t *testing.T) {
 	full := bench.Config{}.Filled()
 	guard := full
