@@ -65,12 +65,17 @@ const claimableSQL = `
           AND ` + gateSQL
 
 // byDueSQL finds the candidates of a route in the order of the due index, behind
-// the position that the caller has come to.
+// the position that the caller has come to. Behind one it passes over rows that
+// somebody has locked or changed since they were written (xmax), without trying to
+// lock them: that takes a lock of its own to be refused, or the row judged once more,
+// and where several programs claim, every claim comes upon those of all others. What
+// a claim that was undone has left locked in this sense is found from the front.
 const byDueSQL = `
         WHERE d.route = r.route
           AND d.due_at <= LEAST(r.until, (SELECT at FROM clock))
           AND (d.due_at, d.ref) > (COALESCE(r.after_due, '-infinity'),
-                                   COALESCE(r.after_ref, '00000000-0000-0000-0000-000000000000'))` + claimableSQL + `
+                                   COALESCE(r.after_ref, '00000000-0000-0000-0000-000000000000'))
+          AND (r.after_due IS NULL OR d.xmax = '0'::xid)` + claimableSQL + `
         ORDER BY d.due_at, d.ref
         LIMIT r.n`
 
