@@ -15,7 +15,7 @@ import (
 // a moment.
 const (
 	sweepPage = 1000
-	sweepRest = 9
+	sweepRest = 19
 )
 
 // sweeping sweeps again and again until ctx ends. The pause varies, so that
