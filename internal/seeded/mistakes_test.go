@@ -152,7 +152,7 @@ var mistakes = []mistake{
 	{
 		what: "PostgreSQL forgets the settle margin",
 		file: "postgres/claim.go",
-		old:  "- $13::bigint * interval", new: "- 0 * $13::bigint * interval",
+		old:  "- $14::bigint * interval", new: "- 0 * $14::bigint * interval",
 		suite: "postgres", run: "TestDriver/Reclaim",
 	},
 	{
