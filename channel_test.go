@@ -69,7 +69,7 @@ func TestWaitingMessageOccupiesNoWorker(t *testing.T) {
 		return slices.Clone(sent)
 	}
 	o := consign.Options{Workers: 1, Channels: []consign.Channel{
-		{Name: "loop", MaxAttempts: 100, Waits: []time.Duration{3 * time.Second}, Deliver: deliver}, {Name: "quick", Deliver: deliver},
+		{Name: "loop", MaxAttempts: 100, Lease: time.Hour, Waits: []time.Duration{3 * time.Second}, Deliver: deliver}, {Name: "quick", Deliver: deliver},
 	}}
 	onEveryStore(t, o, func(t *testing.T, h *host) {
 		sent = nil

@@ -317,7 +317,7 @@ func TestLockedBeyondTheBudget(t *testing.T) {
 			t.Errorf("%s, for 50 ms: %v", name, err)
 		}
 		stop()
-		unchanged(t, db)
+		unchangedWith(t, db, own)
 	}
 	if got, err := b.Load(t.Context(), refs); err != nil || len(got) != 10 {
 		t.Errorf("load under a foreign lock: %d, %v", len(got), err)
