@@ -55,7 +55,7 @@ func TestBooksBalanceAtEveryMoment(t *testing.T) {
 		t.Parallel()
 		d.births(t)
 		far := newReceiver(t)
-		p := program{Address: d.address, Receiver: far.place(), Policy: steady, Kinds: grid(12*time.Second, 2*time.Second)}
+		p := program{Address: d.address, Receiver: far.place(), Policy: steady, Kinds: grid(steadyLease, steadyTimeout)}
 		c := d.hire(t, 2, p)
 		ctx, cancel := context.WithCancel(context.Background())
 		var group sync.WaitGroup
