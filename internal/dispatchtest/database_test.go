@@ -28,7 +28,7 @@ import (
 )
 
 // patience limits every wait of a test for something that must happen.
-const patience = 2 * time.Minute
+const patience = 5 * time.Minute
 
 // address is where a database is, in words that another process understands.
 type address struct {

@@ -213,7 +213,7 @@ func TestForeignWriteLockUnderLoadLosesNothingAndRepeatsNothing(t *testing.T) {
 	d := migrated(t, databases[1].make(t))
 	far := newReceiver(t)
 	// The lease has room for a whole loop and for every time that the lock is held.
-	p := program{Address: d.address, Receiver: far.place(), Policy: steady, Kinds: grid(time.Minute, steadyTimeout)}
+	p := program{Address: d.address, Receiver: far.place(), Policy: steady, Kinds: grid(time.Minute, steadyTimeout), Patience: 2 * time.Second}
 	c := d.hire(t, 2, p)
 	stop := d.pour(t, p.Kinds)
 	far.more(t, 20)
@@ -240,7 +240,7 @@ func TestNetworkThatRefusesAndSwallowsLosesNothingAndRepeatsNothing(t *testing.T
 	through, proxy := d.behind(t)
 	far := newReceiver(t)
 	far.takes = 10 * time.Millisecond
-	p := program{Address: through, Receiver: far.place(), Policy: steady, Kinds: grid(steadyLease, steadyTimeout)}
+	p := program{Address: through, Receiver: far.place(), Policy: steady, Kinds: grid(steadyLease, steadyTimeout), Patience: 2 * time.Second}
 	c := d.hire(t, 2, p)
 	stop := d.pour(t, p.Kinds)
 	late := 0
@@ -277,7 +277,7 @@ func TestNetworkThatTricklesLosesNothingAndRepeatsNothing(t *testing.T) {
 	through, proxy := d.behind(t)
 	far := newReceiver(t)
 	far.takes = 10 * time.Millisecond
-	p := program{Address: through, Receiver: far.place(), Policy: steady, Kinds: grid(steadyLease, steadyTimeout)}
+	p := program{Address: through, Receiver: far.place(), Policy: steady, Kinds: grid(steadyLease, steadyTimeout), Patience: 2 * time.Second}
 	c := d.hire(t, 2, p)
 	stop := d.pour(t, p.Kinds)
 	rounds := effort.Of(1, 10)

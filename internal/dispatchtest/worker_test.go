@@ -39,7 +39,7 @@ type program struct {
 	Policy   lifecycle.Policy
 	Trouble  trouble
 	Wait     time.Duration // between two attempts. Default: 100 ms
-	Patience time.Duration // with a call of the database. Default: 2 s
+	Patience time.Duration // with a call of the database. Default: 10 s
 	Grace    time.Duration // of a stop. Default: 10 s
 	Replay   bool          // at the end, make every write that was ever made once more
 	Signals  bool          // end by a signal, as the documentation of consign's Serve advises
@@ -195,7 +195,7 @@ func narrow(ctx context.Context, enough func() bool) error {
 func (p *program) config(s driver.Driver, observe func(dispatch.Observation)) dispatch.Config {
 	c := dispatch.Config{
 		Store: s, Policy: p.Policy, Program: p.Name, Workers: 16, Grace: 10 * time.Second,
-		Poll: 50 * time.Millisecond, Sweep: 200 * time.Millisecond, Patience: 2 * time.Second, Observe: observe,
+		Poll: 50 * time.Millisecond, Sweep: 200 * time.Millisecond, Patience: 10 * time.Second, Observe: observe,
 	}
 	if p.Patience > 0 {
 		c.Patience = p.Patience
