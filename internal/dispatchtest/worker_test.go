@@ -420,7 +420,7 @@ func (w *watched) Routes(ctx context.Context) ([]driver.Route, error) {
 // lock holds the write lock of an SQLite file, lets everybody else in for as long,
 // and so on until ctx ends.
 func (p *program) lock(ctx context.Context) (locks int, err error) {
-	db, err := sql.Open("sqlite", "file:"+p.Address.File+"?_pragma=busy_timeout(20000)")
+	db, err := sql.Open("sqlite", "file:"+p.Address.File+"?_pragma=busy_timeout(300000)")
 	if err != nil {
 		return 0, err
 	}
