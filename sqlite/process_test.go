@@ -285,7 +285,7 @@ func TestManyProcessesMigrateAtOnce(t *testing.T) {
 // it was; what only reads goes on.
 func TestLockedBeyondTheBudget(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "locked.db")
-	const own = 10 * time.Minute // the connection's own busy timeout
+	const own = 2 * time.Minute // the connection's own busy timeout
 	db, err := sql.Open(modernc.Driver, modernc.DSN(path, int(own.Milliseconds())))
 	if err != nil {
 		t.Fatal(err)
