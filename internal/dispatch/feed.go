@@ -174,13 +174,14 @@ const suspectPause = time.Second
 // so it may take a twentieth of the time at most while there are none; while there
 // are, as after a crash with many claimed, half of it.
 func (f *feeder) feedSuspect() (found bool) {
+	// The slot goes first: visits of suspects shall not wait until there is one.
+	if len(f.suspect) > 0 || f.slots.reserve(f.life.stop, 1) == 0 {
+		return false
+	}
 	select {
 	case f.suspect <- struct{}{}:
 	default:
-		return false
-	}
-	if f.slots.reserve(f.life.stop, 1) == 0 {
-		<-f.suspect
+		f.slots.spend(0)
 		return false
 	}
 	began := time.Now()
