@@ -143,6 +143,9 @@ func (rs *routes) learn(l *look, tasks []*Task) {
 		case !rests && (!l.behind || len(tasks) == 0):
 			r.after = driver.Position{}
 		case rests && !rs.isPaused(r.served.Profile, r.served.Kind):
+			if !l.behind && !l.upTo.IsZero() { // whatever was seen before: the database's clock may have gone back
+				r.after = driver.Position{}
+			}
 			r.pass(driver.Position{DueAt: l.upTo})
 		}
 	}
