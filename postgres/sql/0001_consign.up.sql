@@ -9,7 +9,7 @@
 CREATE TABLE {s}intent (
     ref              uuid PRIMARY KEY,
     created_at       timestamptz NOT NULL,
-    delivery_key     uuid NOT NULL,
+    delivery_key     uuid,                            -- what a redelivery repeats; null: the key is the ref
     run_id           uuid,
     predecessor      uuid,
     profile          smallint NOT NULL,               -- 1 work, 2 message
@@ -53,8 +53,8 @@ BEGIN
     IF NOT EXISTS ( -- anything but a first message
         SELECT FROM fresh
         WHERE NOT (
-            profile = 2 AND link = 0 AND delivery_key = ref AND address IS NOT NULL
-            AND num_nonnulls(predecessor, version, fingerprint, run_id, work_key, operation, actor, tenant, security_version,
+            profile = 2 AND link = 0 AND address IS NOT NULL
+            AND num_nonnulls(delivery_key, predecessor, version, fingerprint, run_id, work_key, operation, actor, tenant, security_version,
                              target, target_version) = 0
             AND octet_length(kind) BETWEEN 1 AND 128
             AND octet_length(payload_digest) = 32
@@ -70,7 +70,7 @@ BEGIN
             AND octet_length(payload_digest) = 32
             AND link IN (0, 1, 2)
             AND (link = 0) = (predecessor IS NULL)
-            AND (link = 1 OR delivery_key = ref)
+            AND (link = 1) = (delivery_key IS NOT NULL)
             AND CASE profile
                 WHEN 1 THEN octet_length(payload) <= 4096
                     AND version IS NOT NULL AND fingerprint IS NOT NULL AND octet_length(fingerprint) = 32
@@ -621,9 +621,9 @@ BEGIN
             GREATEST(at, not_before), at)
     ON CONFLICT (ref) DO NOTHING;
     IF FOUND THEN
-        INSERT INTO {s}intent (ref, created_at, delivery_key, profile, task_index, kind, payload_digest, payload,
-                               address, task, subject)
-        VALUES (its_ref, at, its_ref, 2, its_index, its_channel, sha256(convert_to(its_payload, 'UTF8')), its_payload,
+        INSERT INTO {s}intent (ref, created_at, profile, task_index, kind, payload_digest, payload, address, task,
+                               subject)
+        VALUES (its_ref, at, 2, its_index, its_channel, sha256(convert_to(its_payload, 'UTF8')), its_payload,
                 its_recipient, its_task, its_subject);
     ELSIF NOT EXISTS (
         SELECT FROM {s}intent i
