@@ -109,12 +109,13 @@ CREATE TRIGGER intent_immutable BEFORE UPDATE ON {s}intent
 -- row stays alone as the tombstone (ref, digest, status, uncertain, when), so
 -- that its ref can never be used again.
 --
--- Columns that never change come first, because the write-ahead log of an update
--- within a page leaves out the equal head and tail of a row; of the others those
--- that change together lie together: a claim writes from program to status, a
--- start from revision to digest, a settle from lease_until to in_flight. No column
--- that a claim or a start sets is in any index, so both are heap-only; "terminal"
--- repeats the status only once it is final, for the same reason.
+-- The write-ahead log of an update within a page leaves out the equal head and tail of
+-- a row. So columns that never change come first, those that are seldom set last, and
+-- between them those that change together lie together: a claim writes from program
+-- to status, a start from review_at to digest, an end from lease_until to terminal. They
+-- are in an order that needs little padding. No column that a claim or a start sets is in any
+-- index, so both are heap-only; "terminal" repeats the status only once it is final, for
+-- the same reason.
 --
 -- A batch rewrites all rows of a page in one transaction, and what it leaves behind
 -- can be reused only when no other transaction may still look at it. So a page has
@@ -125,6 +126,9 @@ CREATE TRIGGER intent_immutable BEFORE UPDATE ON {s}intent
 CREATE TABLE {s}delivery (
     ref          uuid PRIMARY KEY,
     created_at   timestamptz NOT NULL,
+    profile      smallint NOT NULL,
+    retry        smallint NOT NULL,                   -- 0 unclaimed, 1 process, 2 schedule
+    crashes      integer NOT NULL DEFAULT 0,
     -- the contract as copied when the intent was created, or at its first claim
     deadline     timestamptz,
     max_age_ms   bigint,
@@ -132,8 +136,6 @@ CREATE TABLE {s}delivery (
     timeout_ms   integer,
     max_attempts integer,                             -- null: driven by hand, no limit
     gate_index   integer,
-    profile      smallint NOT NULL,
-    retry        smallint NOT NULL,                   -- 0 unclaimed, 1 process, 2 schedule
     idempotent   boolean NOT NULL DEFAULT false,
     route        text COLLATE "C" NOT NULL,
     gate_task    text COLLATE "C",                    -- null: waits for nobody
@@ -143,21 +145,20 @@ CREATE TABLE {s}delivery (
     generation   bigint NOT NULL DEFAULT 0,
     lease_until  timestamptz,
     due_at       timestamptz,                         -- set while somebody may still claim it
+    review_at    timestamptz,                         -- from when on a person is asked to look
     revision     bigint NOT NULL DEFAULT 0,
     updated_at   timestamptz NOT NULL,
-    terminal     smallint,                            -- the status, once it is final
-    status       smallint NOT NULL DEFAULT 0,
-    attempts     integer NOT NULL DEFAULT 0,
-    in_flight    boolean NOT NULL DEFAULT false,
     started_at   timestamptz,
-    digest       bytea,
-    crashes      integer NOT NULL DEFAULT 0,
+    status       smallint NOT NULL DEFAULT 0,
+    in_flight    boolean NOT NULL DEFAULT false,
     uncertain    boolean NOT NULL DEFAULT false,
-    review_at    timestamptz,                         -- from when on a person is asked to look
-    erased_at    timestamptz,
+    attempts     integer NOT NULL DEFAULT 0,
+    terminal     smallint,                            -- the status, once it is final
+    digest       bytea,
     code         text,
-    last_error   text
-) WITH (fillfactor = 30);
+    last_error   text,
+    erased_at    timestamptz
+) WITH (fillfactor = 26);
 
 CREATE FUNCTION {s}delivery_fits() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
