@@ -151,19 +151,21 @@ func (w *writer) setEach(ctx context.Context, ts []lifecycle.Transition, places 
 	return nil
 }
 
-// setAll changes rows of one shape together, all of them or none.
+// setAll changes rows of one shape together, all of them or none. A claim has just read
+// where they are; what was learned earlier is compared with the refs.
 func (w *writer) setAll(ctx context.Context, ts []lifecycle.Transition, places []int, rows []int64, program *string, held []bool) error {
 	first := &ts[places[0]]
-	size, digest := large, "?"
+	size, digest, learned := large, "?", rows != nil && program == nil
 	if first.Set.Started {
-		size, digest = largeSet, "v.d"
+		size, digest = largeSet, boundDigest
 	}
 	c := changeOf(first, w.now, program, digest)
+	var refs []any
 	keys := make([]any, 0, 2*size)
 	for len(places) > 0 {
 		part := places[:min(size, len(places))]
 		places = places[len(part):]
-		keys = keys[:0]
+		keys, refs = keys[:0], refs[:0]
 		for _, i := range part {
 			if rows != nil {
 				keys = append(keys, rows[i])
@@ -171,7 +173,9 @@ func (w *writer) setAll(ctx context.Context, ts []lifecycle.Transition, places [
 				keys = append(keys, ts[i].Ref[:])
 			}
 			if first.Set.Started {
-				keys = append(keys, hash(ts[i].Set.Digest))
+				keys = append(keys, bound(&ts[i]))
+			} else if learned {
+				refs = append(refs, ts[i].Ref[:])
 			}
 			held[i] = true
 		}
@@ -179,7 +183,7 @@ func (w *writer) setAll(ctx context.Context, ts []lifecycle.Transition, places [
 		if len(part) <= small {
 			fill = small
 		}
-		text, args := c.all(keys, fill, rows != nil, first.Set.Started)
+		text, args := c.all(keys, refs, fill, rows != nil, first.Set.Started)
 		n, err := w.exec(ctx, text, args...)
 		if err == nil && n != len(part) {
 			err = errUneven
