@@ -1,8 +1,10 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/consign-go/consign/internal/driver"
 	"github.com/consign-go/consign/internal/lifecycle"
@@ -99,6 +101,9 @@ const (
 	small    = 10
 	large    = 100
 	largeSet = 50 // with VALUES
+
+	farthest = 16 // rows of one stretch are no further from each other
+	sparsest = 4  // and are one in so many of it
 )
 
 // set carries transitions out and reports which held.
@@ -116,7 +121,12 @@ func (w *writer) setAt(ctx context.Context, ts []lifecycle.Transition, rows []in
 		if len(places) < fewest || w.oneByOne {
 			err = w.setEach(ctx, ts, places, program, held)
 		} else {
-			err = w.setAll(ctx, ts, places, rows, program, held)
+			if rows != nil {
+				places, err = w.setStretches(ctx, ts, places, rows, program, held)
+			}
+			if err == nil && len(places) > 0 {
+				err = w.setAll(ctx, ts, places, rows, program, held)
+			}
 		}
 		if err != nil {
 			return nil, err
@@ -141,7 +151,7 @@ func (w *writer) setAt(ctx context.Context, ts []lifecycle.Transition, rows []in
 // setEach changes rows one by one.
 func (w *writer) setEach(ctx context.Context, ts []lifecycle.Transition, places []int, program *string, held []bool) error {
 	for _, i := range places {
-		text, args := changeOf(&ts[i], w.now, program, "?").one(ts[i].Ref)
+		text, args := changeOf(&ts[i], w.now, program, "?", hash(ts[i].Set.Digest)).one(ts[i].Ref)
 		n, err := w.exec(ctx, text, args...)
 		if err != nil {
 			return err
@@ -149,6 +159,55 @@ func (w *writer) setEach(ctx context.Context, ts []lifecycle.Transition, places 
 		held[i] = n == 1
 	}
 	return nil
+}
+
+// setStretches changes those rows of one shape that stand close together, and returns
+// the places of the others.
+func (w *writer) setStretches(ctx context.Context, ts []lifecycle.Transition, places []int, rows []int64, program *string, held []bool) ([]int, error) {
+	slices.SortFunc(places, func(a, b int) int { return cmp.Compare(rows[a], rows[b]) })
+	others := places[:0]
+	for len(places) > 0 {
+		n := 1
+		for n < len(places) && rows[places[n]]-rows[places[n-1]] <= farthest {
+			n++
+		}
+		part := places[:n]
+		places = places[n:]
+		if n < fewest || rows[part[n-1]]-rows[part[0]] >= int64(n)*sparsest {
+			others = append(others, part...)
+			continue
+		}
+		if err := w.setStretch(ctx, ts, part, rows, program); err != nil {
+			return nil, err
+		}
+		for _, i := range part {
+			held[i] = true
+		}
+	}
+	return others, nil
+}
+
+func (w *writer) setStretch(ctx context.Context, ts []lifecycle.Transition, places []int, rows []int64, program *string) error {
+	first, n := rows[places[0]], rows[places[len(places)-1]]-rows[places[0]]+1
+	marks := make([]byte, n)
+	var digests []byte
+	if ts[places[0]].Set.Started {
+		digests = make([]byte, n*32)
+	}
+	for _, i := range places {
+		at := rows[i] - first
+		marks[at] = 1
+		if digests != nil {
+			copy(digests[at*32:], ts[i].Set.Digest[:])
+		}
+	}
+	c := changeOf(&ts[places[0]], w.now, program, "substr(?, (rowid - ?) * 32 + 1, 32)", digests, first)
+	text, args := c.stretch(first, marks)
+	changed, err := w.exec(ctx, text, args...)
+	if err == nil && changed != len(places) {
+		err = errUneven
+	}
+	return err
 }
 
 // setAll changes rows of one shape together, all of them or none.

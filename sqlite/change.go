@@ -18,10 +18,10 @@ type change struct {
 	setArgs, whereArgs []any
 }
 
-// changeOf says in SQL what t says. digest is the expression that a start binds; "?"
-// stands for the digest of t. Only a start sets one: whatever else happens, the core
-// hands back the digest that is there.
-func changeOf(t *lifecycle.Transition, now int64, program *string, digest string) *change {
+// changeOf says in SQL what t says. digest is the expression that a start binds, with
+// its arguments. Only a start sets one: whatever else happens, the core hands back the
+// digest that is there.
+func changeOf(t *lifecycle.Transition, now int64, program *string, digest string, digestArgs ...any) *change {
 	c, set := &change{}, &t.Set
 	c.to("status", int64(set.Status))
 	if set.Status.Terminal() {
@@ -46,9 +46,7 @@ func changeOf(t *lifecycle.Transition, now int64, program *string, digest string
 	if set.Started {
 		c.to("started_at", now)
 		c.set.WriteString(", digest = " + digest)
-		if digest == "?" {
-			c.setArgs = append(c.setArgs, hash(set.Digest))
-		}
+		c.setArgs = append(c.setArgs, digestArgs...)
 	}
 	if set.SetContract {
 		c.contract(&set.Contract)
@@ -160,6 +158,15 @@ const (
 func (c *change) one(ref driver.ID) (string, []any) {
 	args := append(c.setArgs, ref[:])
 	return updateSQL + c.set.String() + byEach + c.where.String(), append(args, c.whereArgs...)
+}
+
+// stretch changes those rows alike that are marked in a part of the table, which
+// begins with the row first and has a byte in marks for each row. To go through it
+// costs less than to look for each.
+func (c *change) stretch(first int64, marks []byte) (string, []any) {
+	args := append(c.setArgs, first, first+int64(len(marks))-1, marks, first)
+	return updateAt + c.set.String() + " WHERE rowid BETWEEN ? AND ? AND substr(?, rowid - ? + 1, 1) = x'01'" + c.where.String(),
+		append(args, c.whereArgs...)
 }
 
 // all changes up to size rows alike, which keys names: by their rows in the table, or
