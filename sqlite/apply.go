@@ -102,8 +102,8 @@ const (
 	large    = 100
 	largeSet = 50 // with VALUES
 
-	farthest = 16 // rows of one stretch are no further from each other
-	sparsest = 4  // and are one in so many of it
+	stretch  = 64 // rows of the table that one statement goes through
+	sparsest = 4  // and changes one in so many of, at least
 )
 
 // set carries transitions out and reports which held.
@@ -167,13 +167,13 @@ func (w *writer) setStretches(ctx context.Context, ts []lifecycle.Transition, pl
 	slices.SortFunc(places, func(a, b int) int { return cmp.Compare(rows[a], rows[b]) })
 	others := places[:0]
 	for len(places) > 0 {
-		n := 1
-		for n < len(places) && rows[places[n]]-rows[places[n-1]] <= farthest {
+		first, n := rows[places[0]], 1
+		for n < len(places) && rows[places[n]]-first < stretch {
 			n++
 		}
 		part := places[:n]
 		places = places[n:]
-		if n < fewest || rows[part[n-1]]-rows[part[0]] >= int64(n)*sparsest {
+		if n < fewest || rows[part[n-1]]-first >= int64(n)*sparsest {
 			others = append(others, part...)
 			continue
 		}
@@ -187,24 +187,25 @@ func (w *writer) setStretches(ctx context.Context, ts []lifecycle.Transition, pl
 	return others, nil
 }
 
+// setStretch changes rows of one stretch, all of them or none.
 func (w *writer) setStretch(ctx context.Context, ts []lifecycle.Transition, places []int, rows []int64, program *string) error {
-	first, n := rows[places[0]], rows[places[len(places)-1]]-rows[places[0]]+1
-	marks := make([]byte, n)
+	t, first, last := &ts[places[0]], rows[places[0]], rows[places[len(places)-1]]
+	var marks uint64
 	var digests []byte
-	if ts[places[0]].Set.Started {
-		digests = make([]byte, n*32)
+	if t.Set.Started {
+		digests = make([]byte, (last-first+1)*int64(len(t.Set.Digest)))
 	}
 	for _, i := range places {
 		at := rows[i] - first
-		marks[at] = 1
+		marks |= 1 << at
 		if digests != nil {
-			copy(digests[at*32:], ts[i].Set.Digest[:])
+			copy(digests[at*int64(len(t.Set.Digest)):], ts[i].Set.Digest[:])
 		}
 	}
-	c := changeOf(&ts[places[0]], w.now, program, "substr(?, (rowid - ?) * 32 + 1, 32)", digests, first)
-	text, args := c.stretch(first, marks)
-	changed, err := w.exec(ctx, text, args...)
-	if err == nil && changed != len(places) {
+	c := changeOf(t, w.now, program, "substr(?, (rowid - ?) * 32 + 1, 32)", digests, first)
+	text, args := c.stretch(first, last, marks)
+	n, err := w.exec(ctx, text, args...)
+	if err == nil && n != len(places) {
 		err = errUneven
 	}
 	return err
