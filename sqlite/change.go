@@ -146,7 +146,8 @@ func (c *change) demands(t *lifecycle.Transition, now int64) {
 
 // The table is updated by its primary key whatever the planner thinks of the rest.
 // Where a row is refused, those before it stay changed (OR FAIL): the transaction is
-// undone as a whole, and SQLite need not keep a copy of each page for the statement.
+// undone as a whole, and SQLite need not keep a copy of each page for the statement,
+// unless that calls a function.
 const (
 	setSQL    = ` SET revision = revision + 1`
 	updateSQL = `UPDATE OR FAIL {s}delivery INDEXED BY sqlite_autoindex_{s}delivery_1` + setSQL
