@@ -31,7 +31,7 @@ func TestDrainDeliversWithNoTransactionOpen(t *testing.T) {
 			select {
 			case err := <-written:
 				return err
-			case <-time.After(5 * time.Second):
+			case <-time.After(patience):
 				return errors.New("no connection, or no lock, was to be had")
 			}
 		}
@@ -62,7 +62,7 @@ func TestScanAndDrainLeaveNothingRunning(t *testing.T) {
 	busy := func(context.Context, consign.Message, consign.Attempt) error {
 		return consign.Refused(errors.New("busy"), 0)
 	}
-	o := consign.Options{Channels: []consign.Channel{{Name: "crm", Retry: consign.OnSchedule, Deliver: busy}}}
+	o := consign.Options{Channels: []consign.Channel{{Name: "crm", Retry: consign.OnSchedule, Waits: []time.Duration{time.Hour}, Deliver: busy}}}
 	onEveryStore(t, o, func(t *testing.T, h *host) {
 		refs := commitMessages(t, h, "crm", 5)
 		before := goleak.IgnoreCurrent()

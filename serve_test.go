@@ -94,7 +94,7 @@ func TestServeDeliversWhatWasCommittedAndEndsWithItsContext(t *testing.T) {
 
 func waitFor(t *testing.T, h *host, ref consign.Ref, want consign.Status) {
 	t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); ; {
+	for deadline := time.Now().Add(patience); ; {
 		got, err := h.outbox.Find(t.Context(), ref)
 		if err != nil {
 			t.Fatal(err)

@@ -75,11 +75,15 @@ type approvals interface {
 	Open(ctx context.Context, q approval.Query) ([]approval.Approval, approval.Cursor, error)
 }
 
+// patience keeps a test from waiting for ever for what must come about. How long that
+// takes is no test's concern.
+const patience = 2 * time.Minute
+
 // until returns once a query counts n.
 func (h *host) until(t testing.TB, n int, query string) {
 	t.Helper()
-	for patience := time.Now().Add(time.Minute); h.count(t, query) != n; {
-		if time.Now().After(patience) {
+	for end := time.Now().Add(patience); h.count(t, query) != n; {
+		if time.Now().After(end) {
 			t.Fatalf("in vain: %s", query)
 		}
 		time.Sleep(time.Millisecond) // asked again, not hoped for

@@ -164,7 +164,7 @@ fi
 export CGO_ENABLED=1         # for the race detector and the SQLite driver in C
 export GOWORK=off            # nothing outside the checkout takes part
 export RAPID_NOFAILFILE=true # a failure's seed is printed instead
-timeout=10m                  # per package
+timeout=30m                  # per package: it ends what hangs, however slow the machine
 if [[ $mode == long ]]; then
 	export RAPID_CHECKS=${RAPID_CHECKS:-1000}
 	export CONSIGN_EFFORT=long

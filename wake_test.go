@@ -81,7 +81,7 @@ func TestPollingAloneDeliversAcrossProcessesOnSQLite(t *testing.T) {
 			if word != ref.String() {
 				t.Fatalf("the other process delivers %q, want %s", word, ref)
 			}
-		case <-time.After(time.Minute):
+		case <-time.After(patience):
 			t.Fatalf("%s is not delivered", ref)
 		}
 	}

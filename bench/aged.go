@@ -39,9 +39,9 @@ named AS MATERIALIZED (
     FROM made
 ),
 intents AS (
-    INSERT INTO consign.intent (ref, created_at, delivery_key, profile, kind, payload_digest, payload, address, subject,
+    INSERT INTO consign.intent (ref, created_at, profile, kind, payload_digest, payload, address, subject,
         version, fingerprint, run_id, work_key, operation, actor, tenant, security_version, target, target_version)
-    SELECT ref, at, ref, CASE WHEN work THEN 1 ELSE 2 END, kind, sha256(convert_to(payload, 'UTF8')), payload,
+    SELECT ref, at, CASE WHEN work THEN 1 ELSE 2 END, kind, sha256(convert_to(payload, 'UTF8')), payload,
            CASE WHEN NOT work THEN 'staff:' || n % 1000 END, 'subject ' || n / 100,
            CASE WHEN work THEN '1' END, CASE WHEN work THEN fingerprint END, CASE WHEN work THEN run END,
            CASE WHEN work THEN 'notice' END, CASE WHEN work THEN 'ticket.triage' END, CASE WHEN work THEN 'staff:' || n % 1000 END,

@@ -42,9 +42,9 @@ named AS MATERIALIZED (
     FROM made
 ),
 intents AS (
-    INSERT INTO {s}.intent (ref, created_at, delivery_key, profile, kind, payload_digest, payload, address, subject,
+    INSERT INTO {s}.intent (ref, created_at, profile, kind, payload_digest, payload, address, subject,
         version, fingerprint, run_id, work_key, operation, actor, tenant, security_version, target, target_version)
-    SELECT ref, at, ref, CASE WHEN work THEN 1 ELSE 2 END, kind, sha256(n::text::bytea), '{"n":1}',
+    SELECT ref, at, CASE WHEN work THEN 1 ELSE 2 END, kind, sha256(n::text::bytea), '{"n":1}',
            CASE WHEN work THEN NULL ELSE 'a@example.org' END, 'subject ' || n / 100,
            CASE WHEN work THEN '1' END, CASE WHEN work THEN sha256(kind::bytea) END, CASE WHEN work THEN run END,
            CASE WHEN work THEN 'key' END, CASE WHEN work THEN 'op' END, CASE WHEN work THEN 'a' END,

@@ -161,7 +161,7 @@ func assemble[TX any, S interface {
 	migrate.Store
 }](t *testing.T, s S) *host {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute) // for a test that hangs
 	t.Cleanup(cancel)
 	if _, err := migrate.Up(ctx, s); err != nil {
 		t.Fatal(err)

@@ -23,7 +23,7 @@ const (
         ref, created_at, delivery_key, run_id, predecessor, profile, link, task_index, kind, payload_digest, payload,
         version, fingerprint, work_key, operation, actor, tenant, security_version, target, target_version,
         address, task, subject, trace)
-    SELECT r.ref, (SELECT at FROM clock), COALESCE(r.delivery_key, r.ref), COALESCE(r.run_id, $36::uuid), r.predecessor,
+    SELECT r.ref, (SELECT at FROM clock), r.delivery_key, COALESCE(r.run_id, $36::uuid), r.predecessor,
            r.profile, r.link, COALESCE(r.task_index, 0), COALESCE(r.kind, $12::text), r.payload_digest, r.payload,
            COALESCE(r.version, $16::text, r.blank), COALESCE(r.fingerprint, $38::bytea), r.work_key,
            COALESCE(r.operation, $18::text, r.blank), COALESCE(r.actor, $20::text, r.blank),

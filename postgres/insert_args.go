@@ -19,9 +19,7 @@ func insertArgs(rows []*driver.New) []any {
 	var index sparse[int64]
 	for i, r := range rows {
 		refs[i], digests[i] = r.Ref, r.Digest[:]
-		if r.Key != r.Ref {
-			put(&key, i, n, r.Key)
-		}
+		put(&key, i, n, r.CarriedKey())
 		put(&predecessor, i, n, r.Predecessor)
 		put(&workKey, i, n, r.WorkKey)
 		put(&trace, i, n, r.Trace)

@@ -73,7 +73,7 @@ func oneArgs(n *driver.New) []any {
 		lease, timeout = c.Lease.Milliseconds(), c.Timeout.Milliseconds()
 	}
 	return []any{
-		uuid(n.Ref), uuid(n.Key), uuid(n.Run), uuid(n.Predecessor), int64(n.Profile), int64(n.Link), int64(n.Index),
+		uuid(n.Ref), uuid(n.CarriedKey()), uuid(n.Run), uuid(n.Predecessor), int64(n.Profile), int64(n.Link), int64(n.Index),
 		n.Kind, n.Digest[:], string(n.Payload),
 		filled(n.Version, isWork), digest(n.Fingerprint), text(n.WorkKey), filled(n.Operation, isWork), filled(n.Actor, isWork),
 		filled(n.Tenant, isWork), filled(n.SecurityVersion, isWork), filled(n.Target, isWork), filled(n.TargetVersion, isWork),

@@ -26,9 +26,9 @@ WITH made AS (
     FROM generate_series(1, %[1]d) n
 ),
 intents AS (
-    INSERT INTO {s}intent (ref, created_at, delivery_key, profile, kind, payload_digest, payload, address, task, task_index,
+    INSERT INTO {s}intent (ref, created_at, profile, kind, payload_digest, payload, address, task, task_index,
         subject, version, fingerprint, run_id, work_key, operation, actor, tenant, security_version, target, target_version)
-    SELECT ref, due, ref, CASE WHEN work THEN 1 ELSE 2 END, CASE WHEN work THEN 'closed' ELSE 'mail' END,
+    SELECT ref, due, CASE WHEN work THEN 1 ELSE 2 END, CASE WHEN work THEN 'closed' ELSE 'mail' END,
            sha256(n::text::bytea), '{"n":1}', CASE WHEN work THEN NULL ELSE 'a@example.org' END,
            CASE WHEN work THEN NULL ELSE 'task ' || n / 4 END, n %% 4, 'subject ' || n / 100,
            CASE WHEN work THEN '1' END, CASE WHEN work THEN sha256('closed') END, CASE WHEN work THEN run END,
@@ -64,9 +64,9 @@ WITH made AS (
     FROM generate_series(1, %[1]d) n
 ),
 intents AS (
-    INSERT INTO {s}intent (ref, created_at, delivery_key, profile, kind, payload_digest, payload, address, subject,
+    INSERT INTO {s}intent (ref, created_at, profile, kind, payload_digest, payload, address, subject,
         version, fingerprint, run_id, work_key, operation, actor, tenant, security_version, target, target_version)
-    SELECT ref, at, ref, CASE WHEN work THEN 1 ELSE 2 END, CASE WHEN work THEN 'closed' ELSE 'mail' END,
+    SELECT ref, at, CASE WHEN work THEN 1 ELSE 2 END, CASE WHEN work THEN 'closed' ELSE 'mail' END,
            sha256(n::text::bytea), '{"n":1}', CASE WHEN work THEN NULL ELSE 'a@example.org' END, 'old subject ' || n / 100,
            CASE WHEN work THEN '1' END, CASE WHEN work THEN sha256('closed') END, CASE WHEN work THEN run END,
            CASE WHEN work THEN 'key' END, CASE WHEN work THEN 'op' END, CASE WHEN work THEN 'a' END,

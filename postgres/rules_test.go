@@ -19,11 +19,11 @@ type ruled struct {
 var ruledTables = []ruled{{
 	table: "intent", constraint: "intent_shape",
 	ordinary: []map[string]string{{
-		"ref": "$1::uuid", "delivery_key": "$1::uuid", "created_at": "now()", "profile": "2", "kind": "'mail'",
+		"ref": "$1::uuid", "created_at": "now()", "profile": "2", "kind": "'mail'",
 		"payload_digest": "sha256('')", "payload": "'{}'", "address": "''",
 	}},
 	odd: map[string]string{
-		"ref": "$2::uuid", "delivery_key": "$2::uuid", "created_at": "now()", "profile": "1", "kind": "'closed'",
+		"ref": "$2::uuid", "created_at": "now()", "profile": "1", "kind": "'closed'",
 		"payload_digest": "sha256('')", "payload": "'{}'", "version": "'1'", "fingerprint": "sha256('')", "run_id": "$1::uuid",
 		"work_key": "'k'", "operation": "''", "actor": "''", "tenant": "''", "security_version": "''", "target": "''", "target_version": "''",
 	},

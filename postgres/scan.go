@@ -23,9 +23,8 @@ const claimedColumns = `d.ref, d.profile, d.retry, d.idempotent, d.max_attempts,
           d.generation, d.revision, d.attempts, d.crashes, d.uncertain,
           d.digest, d.code, d.due_at, d.lease_until, d.deadline, (SELECT at FROM clock)`
 
-// intentColumns are the whole intent i. The delivery key is mostly the ref, and
-// then not sent.
-const intentColumns = `i.kind, NULLIF(i.delivery_key, i.ref), i.payload, i.payload_digest, i.created_at,
+// intentColumns are the whole intent i.
+const intentColumns = `i.kind, i.delivery_key, i.payload, i.payload_digest, i.created_at,
           i.version, i.fingerprint, i.run_id, i.work_key, i.operation, i.actor, i.tenant, i.security_version,
           i.target, i.target_version, i.address, i.task, i.task_index, i.subject, i.predecessor, i.link, i.trace`
 

@@ -207,7 +207,7 @@ func TestChannelDrivenByHandIsServed(t *testing.T) {
 // until waits for a condition that must come about.
 func until(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	for end := time.Now().Add(30 * time.Second); !ok(); time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(2 * time.Minute); !ok(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("did not come about: %s", what)
 		}

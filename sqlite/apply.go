@@ -191,19 +191,25 @@ func (w *writer) setStretches(ctx context.Context, ts []lifecycle.Transition, pl
 func (w *writer) setStretch(ctx context.Context, ts []lifecycle.Transition, places []int, rows []int64, program *string) error {
 	t, first, last := &ts[places[0]], rows[places[0]], rows[places[len(places)-1]]
 	var marks uint64
-	var digests []byte
+	var digests, refs []byte
+	if program == nil { // the places were learned earlier
+		refs = make([]byte, (last-first+1)*int64(len(t.Ref)))
+	}
 	if t.Set.Started {
 		digests = make([]byte, (last-first+1)*int64(len(t.Set.Digest)))
 	}
 	for _, i := range places {
 		at := rows[i] - first
 		marks |= 1 << at
+		if refs != nil {
+			copy(refs[at*int64(len(t.Ref)):], ts[i].Ref[:])
+		}
 		if digests != nil {
 			copy(digests[at*int64(len(t.Set.Digest)):], ts[i].Set.Digest[:])
 		}
 	}
-	c := changeOf(t, w.now, program, "substr(?, (rowid - ?) * 32 + 1, 32)", digests, first)
-	text, args := c.stretch(first, last, marks)
+	c := changeOf(t, w.now, program, "nullif(substr(?, (rowid - ?) * 32 + 1, 32), zeroblob(32))", digests, first)
+	text, args := c.stretch(first, last, marks, refs)
 	n, err := w.exec(ctx, text, args...)
 	if err == nil && n != len(places) {
 		err = errUneven
@@ -211,19 +217,21 @@ func (w *writer) setStretch(ctx context.Context, ts []lifecycle.Transition, plac
 	return err
 }
 
-// setAll changes rows of one shape together, all of them or none.
+// setAll changes rows of one shape together, all of them or none. A claim has just read
+// where they are; what was learned earlier is compared with the refs.
 func (w *writer) setAll(ctx context.Context, ts []lifecycle.Transition, places []int, rows []int64, program *string, held []bool) error {
 	first := &ts[places[0]]
-	size, digest := large, "?"
+	size, digest, learned := large, "?", rows != nil && program == nil
 	if first.Set.Started {
-		size, digest = largeSet, "v.d"
+		size, digest = largeSet, boundDigest
 	}
 	c := changeOf(first, w.now, program, digest)
+	var refs []any
 	keys := make([]any, 0, 2*size)
 	for len(places) > 0 {
 		part := places[:min(size, len(places))]
 		places = places[len(part):]
-		keys = keys[:0]
+		keys, refs = keys[:0], refs[:0]
 		for _, i := range part {
 			if rows != nil {
 				keys = append(keys, rows[i])
@@ -231,7 +239,9 @@ func (w *writer) setAll(ctx context.Context, ts []lifecycle.Transition, places [
 				keys = append(keys, ts[i].Ref[:])
 			}
 			if first.Set.Started {
-				keys = append(keys, hash(ts[i].Set.Digest))
+				keys = append(keys, bound(&ts[i]))
+			} else if learned {
+				refs = append(refs, ts[i].Ref[:])
 			}
 			held[i] = true
 		}
@@ -239,7 +249,7 @@ func (w *writer) setAll(ctx context.Context, ts []lifecycle.Transition, places [
 		if len(part) <= small {
 			fill = small
 		}
-		text, args := c.all(keys, fill, rows != nil, first.Set.Started)
+		text, args := c.all(keys, refs, fill, rows != nil, first.Set.Started)
 		n, err := w.exec(ctx, text, args...)
 		if err == nil && n != len(part) {
 			err = errUneven

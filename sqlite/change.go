@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/consign-go/consign/internal/driver"
@@ -163,36 +164,53 @@ func (c *change) one(ref driver.ID) (string, []any) {
 
 // stretch changes those rows alike that a word marks: its lowest bit stands for the row
 // first of the table, and so on. To go through a part of the table costs less than to
-// look for each row. The word is no blob, since SQLite keeps a copy of each page that it
-// changes where a statement of many rows calls a function.
-func (c *change) stretch(first, last int64, marks uint64) (string, []any) {
+// look for each row. refs, if not nil, are compared: 16 bytes for each row.
+func (c *change) stretch(first, last int64, marks uint64, refs []byte) (string, []any) {
 	args := append(c.setArgs, first, last, int64(marks), first)
-	return updateAt + c.set.String() + " WHERE rowid BETWEEN ? AND ? AND (? >> (rowid - ?)) & 1" + c.where.String(),
-		append(args, c.whereArgs...)
+	where := " WHERE rowid BETWEEN ? AND ? AND (? >> (rowid - ?)) & 1"
+	if refs != nil {
+		where += " AND ref = substr(?, (rowid - ?) * 16 + 1, 16)"
+		args = append(args, refs, first)
+	}
+	return updateAt + c.set.String() + where + c.where.String(), append(args, c.whereArgs...)
+}
+
+// A start among many travels as the ref of its row and the digest that it binds, in one.
+const (
+	boundRef    = "substr(v.d, 1, 16)"
+	boundDigest = "nullif(substr(v.d, 17), x'')"
+)
+
+func bound(t *lifecycle.Transition) []byte {
+	if t.Set.Digest == (lifecycle.Digest{}) {
+		return t.Ref[:]
+	}
+	return slices.Concat(t.Ref[:], t.Set.Digest[:])
 }
 
 // all changes up to size rows alike, which keys names: by their rows in the table, or
-// by refs. With a start each key is followed by the digest that it binds.
-func (c *change) all(keys []any, size int, byRow, started bool) (string, []any) {
-	update, key, each := updateSQL, "ref", "?"
+// by refs. With a start each key is followed by what is bound. Where there are refs,
+// they must be those of the rows: which of the rows is whose makes no difference there.
+func (c *change) all(keys, refs []any, size int, byRow, started bool) (string, []any) {
+	update, key := updateSQL, "ref"
 	if byRow {
 		update, key = updateAt, "rowid"
 	}
-	width := 1
+	list := func(each string) string { return each + strings.Repeat(", "+each, size-1) }
+	args := make([]any, 0, len(c.setArgs)+2*size+len(c.whereArgs))
+	fill := func(keys []any, n int) { args = append(args, keys...)[:len(args)+n] } // NULL is equal to none
 	if started {
-		each, width = "(?, ?)", 2
-	}
-	list := each + strings.Repeat(", "+each, size-1)
-	args := make([]any, 0, len(c.setArgs)+size*width+len(c.whereArgs))
-	if !started {
-		args = append(args, c.setArgs...)
-	}
-	args = append(args, keys...)
-	args = args[:len(args)+size*width-len(keys)] // NULL is equal to none
-	if !started {
-		return update + c.set.String() + " WHERE " + key + " IN (" + list + ")" + c.where.String(), append(args, c.whereArgs...)
+		fill(keys, 2*size)
+		args = append(append(args, c.setArgs...), c.whereArgs...)
+		return "WITH v(k, d) AS (VALUES " + list("(?, ?)") + ") " + update + c.set.String() + " FROM v WHERE " + key + " = v.k AND ref = " +
+			boundRef + c.where.String(), args
 	}
 	args = append(args, c.setArgs...)
-	return "WITH v(k, d) AS (VALUES " + list + ") " + update + c.set.String() + " FROM v WHERE " + key + " = v.k" + c.where.String(),
-		append(args, c.whereArgs...)
+	fill(keys, size)
+	where := " WHERE " + key + " IN (" + list("?") + ")"
+	if len(refs) > 0 {
+		fill(refs, size)
+		where += " AND ref IN (" + list("?") + ")"
+	}
+	return update + c.set.String() + where + c.where.String(), append(args, c.whereArgs...)
 }

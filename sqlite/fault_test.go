@@ -266,6 +266,7 @@ func TestOneConnectionIsEnoughOrSaysSo(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
+	setBudget(s, time.Minute) // for what has a connection
 	if err := b.ViewIn(t.Context(), raw, func(tx *sql.Tx) error {
 		_, err := tx.Exec("SELECT 1")
 		return err

@@ -115,7 +115,7 @@ func sameArgs(n *driver.New) []any {
 
 func intentArgs(n *driver.New, now int64) []any {
 	args := []any{
-		n.Ref[:], now, n.Key[:], blob(n.Run), blob(n.Predecessor), int64(n.Profile), int64(n.Link), int64(n.Index), n.Kind,
+		n.Ref[:], now, blob(n.CarriedKey()), blob(n.Run), blob(n.Predecessor), int64(n.Profile), int64(n.Link), int64(n.Index), n.Kind,
 		n.Digest[:], string(n.Payload), nil, nil, nil, nil, nil, nil, nil, nil, nil,
 		nil, orNull(n.Task), orNull(n.Subject), orNull(n.Trace),
 	}

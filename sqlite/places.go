@@ -13,9 +13,10 @@ import (
 // that would be a third of a start. A row that is not known is found by its ref.
 //
 // A VACUUM may move rows, and gives the schema another version; so what is known
-// counts only while the version is the same. A place may be another row's by now, but
-// the fence does not take that for the old one: its owner is the token of a single
-// claim. Where the fence names no owner, refs are looked up.
+// counts only while the version is the same. A place may be another row's by now, as
+// where another program has written rows anew, so the refs are compared: the fence
+// alone does not tell apart what one claim has taken. Where the fence names no owner,
+// refs are looked up.
 type places struct {
 	mu     sync.Mutex
 	schema int64

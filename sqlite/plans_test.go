@@ -170,8 +170,8 @@ func TestPlans(t *testing.T) {
 }
 
 const fillIntents = `WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?1)
-INSERT INTO consign_intent (ref, created_at, delivery_key, profile, kind, payload_digest, payload, address)
-SELECT CAST(printf('%015d', i) || ?2 AS BLOB), i, CAST(printf('%015d', i) || ?2 AS BLOB), 2, 'mail', zeroblob(32), '{}', 'a' FROM n`
+INSERT INTO consign_intent (ref, created_at, profile, kind, payload_digest, payload, address)
+SELECT CAST(printf('%015d', i) || ?2 AS BLOB), i, 2, 'mail', zeroblob(32), '{}', 'a' FROM n`
 
 const fillDeliveries = `WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?1)
 INSERT INTO consign_delivery (ref, created_at, updated_at, route, profile, retry, lease_ms, timeout_ms, status, terminal, due_at)

@@ -156,7 +156,7 @@ func TestIdleProgramHoldsNothing(t *testing.T) {
 	if _, err := other.Exec("BEGIN IMMEDIATE"); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	if got, err := b.Claim(ctx, asking(100)); err != nil || len(got) != 0 {
 		t.Errorf("a claim of nothing, beside a writer: %d, %v", len(got), err)

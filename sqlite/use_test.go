@@ -233,10 +233,16 @@ func dump(t testing.TB, db *sql.DB) string {
 // of a transaction, with its settings, and writing if it can.
 func unchanged(t testing.TB, db *sql.DB) {
 	t.Helper()
+	unchangedWith(t, db, 5*time.Second)
+}
+
+// unchangedWith is unchanged for a connection with a busy timeout of its own.
+func unchangedWith(t testing.TB, db *sql.DB, busy time.Duration) {
+	t.Helper()
 	if in := db.Stats().InUse; in != 0 {
 		t.Fatalf("%d connections are held", in)
 	}
-	for setting, want := range map[string]int{"busy_timeout": 5000, "query_only": 0} {
+	for setting, want := range map[string]int{"busy_timeout": int(busy.Milliseconds()), "query_only": 0} {
 		var got int
 		if err := db.QueryRow("PRAGMA " + setting).Scan(&got); err != nil || got != want {
 			t.Errorf("%s is %d, want %d: %v", setting, got, want, err)

@@ -121,7 +121,7 @@ func TestLargeBodyAsksFirst(t *testing.T) {
 			onBothTransports(t, func(t *testing.T, conf *tls.Config) {
 				p := listen(t, conf, c.serve)
 				o := local(p)
-				o.ContinueAbove, o.ContinueTimeout, o.HeaderTimeout = len(testBody), 20*time.Second, 20*time.Second
+				o.ContinueAbove, o.ContinueTimeout = len(testBody), patience
 				if name == "never answered" {
 					o.ContinueTimeout = 20 * time.Millisecond
 				}
@@ -143,7 +143,7 @@ func TestInterimAnswersDoNotLengthenTheTimeouts(t *testing.T) {
 			"leave":  {ContinueTimeout: 100 * time.Millisecond, HeaderTimeout: time.Hour},
 			"answer": {ContinueTimeout: time.Hour, HeaderTimeout: 100 * time.Millisecond},
 		} {
-			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			defer cancel()
 			p := listen(t, conf, func(v *visit) {
 				head(v)

@@ -26,6 +26,10 @@ import (
 	"github.com/consign-go/consign/internal/dispatch"
 )
 
+// patience is more than anything takes that a test does not hold up. It keeps a test
+// from hanging for ever.
+const patience = 2 * time.Minute
+
 // peer is a receiver on a real socket that does what a test says with each
 // connection, and counts what it really got.
 type peer struct {
@@ -136,7 +140,8 @@ func answers(text string) func(*visit) {
 func local(p *peer) Options {
 	return Options{
 		URL: p.url, Plaintext: true, Ports: []uint16{p.port}, Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
-		TLS: &tls.Config{RootCAs: authority().pool},
+		TLS:         &tls.Config{RootCAs: authority().pool},
+		DialTimeout: patience, TLSTimeout: patience, HeaderTimeout: patience, BodyTimeout: patience,
 	}
 }
 

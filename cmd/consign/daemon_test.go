@@ -15,8 +15,8 @@ import (
 	"time"
 )
 
-// patience is how long a test waits for what must come.
-const patience = 20 * time.Second
+// patience keeps a test from waiting for ever for what must come.
+const patience = 2 * time.Minute
 
 // eventually waits until a condition holds.
 func eventually(t *testing.T, what string, holds func() bool) {

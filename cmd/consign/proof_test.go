@@ -11,7 +11,6 @@ import (
 	"sync"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/consign-go/consign/webhook"
 	"github.com/consign-go/consign/webhook/receive"
@@ -176,11 +175,9 @@ func TestProofIsHandedInAtTheDaemonsConsole(t *testing.T) {
 	p.config(t, n.channel("")+strings.ReplaceAll(console, "vera", "nora")+"[console]\ntitle = \"other\"\n")
 	d.signal(syscall.SIGHUP)
 	d.await("of the console only the users are reloaded")
-	for end := time.Now().Add(10 * time.Second); !strings.Contains(read(client.Get(page)), `name="password"`); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal("who is gone from the configuration is still signed in")
-		}
-	}
+	eventually(t, "who is gone from the configuration is signed in no more", func() bool {
+		return strings.Contains(read(client.Get(page)), `name="password"`)
+	})
 	p.config(t, n.channel(""))
 	d.signal(syscall.SIGHUP)
 	d.await("nobody can sign in to the console: the configuration names no users and no proxy")

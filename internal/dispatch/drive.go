@@ -64,6 +64,7 @@ func (t *Task) broken(panicValue any) {
 		})
 		return
 	}
+	t.over()
 	switch {
 	case t.succeeded():
 		t.tell(lifecycle.EvCallbackFailed)

@@ -29,6 +29,7 @@ type feeder struct {
 type pace struct {
 	look   bool          // to look is its turn, beside tasks
 	polled bool          // that look comes after a whole poll that no hint has cut short
+	failed bool          // the last look brought an error
 	task   bool          // the last turn was that of tasks
 	plenty bool          // the last look brought all that there were slots for
 	gather time.Time     // until then a look waits for many slots, where there is plenty
@@ -72,8 +73,11 @@ func (f *feeder) look(p *pace, n int) {
 	}
 	if found {
 		f.learn(p.polled)
+	}
+	if found || err != nil && !p.failed { // what it did not see may have been hinted at
 		p.pause = shortPause
 	}
+	p.failed = err != nil
 	p.look, p.polled = err == nil && more, false
 	p.plenty = len(tasks) >= n && !f.resting()
 	p.next = time.Now().Add(p.pause)
@@ -170,13 +174,14 @@ const suspectPause = time.Second
 // so it may take a twentieth of the time at most while there are none; while there
 // are, as after a crash with many claimed, half of it.
 func (f *feeder) feedSuspect() (found bool) {
+	// The slot goes first: visits of suspects shall not wait until there is one.
+	if len(f.suspect) > 0 || f.slots.reserve(f.life.stop, 1) == 0 {
+		return false
+	}
 	select {
 	case f.suspect <- struct{}{}:
 	default:
-		return false
-	}
-	if f.slots.reserve(f.life.stop, 1) == 0 {
-		<-f.suspect
+		f.slots.spend(0)
 		return false
 	}
 	began := time.Now()

@@ -207,6 +207,40 @@ func TestEffectLeftBehindIsWaitedFor(t *testing.T) {
 	})
 }
 
+// An effect that was left behind by a goroutine that ended is waited for as well: what
+// it says counts, and not that nobody waited for it.
+func TestEffectLeftBehindByAnExitIsWaitedFor(t *testing.T) {
+	for _, k := range kinds {
+		t.Run(k.name, func(t *testing.T) {
+			inBubble(t, func(r *rig) {
+				ref := r.enqueue(k, 1)[0]
+				s := r.served(k)
+				s.Deliver = func(ctx context.Context, t *Task) error {
+					began := make(chan struct{})
+					go t.Effect(ctx, t.Intent.Digest, func(ctx context.Context, a Attempt) error {
+						close(began)
+						<-ctx.Done()
+						for range 1000 { // the other goroutine has the time to do something wrong
+							runtime.Gosched()
+						}
+						return nil
+					})
+					<-began
+					runtime.Goexit()
+					return nil
+				}
+				stop := r.serve(r.engine(s))
+				r.settled(time.Minute, ref)
+				stop()
+				r.is(ref, lifecycle.Succeeded, lifecycle.PostEffectCallbackFailed, false)
+				if log := r.log(ref); len(log) != 0 {
+					r.Errorf("log %v", log)
+				}
+			})
+		})
+	}
+}
+
 // A goroutine that ends during the effect leaves an unknown outcome behind.
 func TestExitDuringTheEffectIsUnknown(t *testing.T) {
 	for _, k := range kinds {

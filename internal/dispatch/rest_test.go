@@ -101,6 +101,27 @@ func TestSlowLooksFromTheFrontAreRare(t *testing.T) {
 	})
 }
 
+// Where the database's clock goes back, what is new is found at once again from the next
+// look from the front on, and not only when the clock has come to where it was.
+func TestSlowLooksFollowAClockThatGoesBack(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		k := kinds[2]
+		var looks atomic.Int64
+		e := r.engineOn(r.stepping(300*time.Millisecond, &looks), r.served(k))
+		stop := r.serve(e)
+		time.Sleep(5 * time.Minute)
+		r.store.Advance(-30 * time.Minute)
+		time.Sleep(10 * time.Second)
+		for range 20 {
+			time.Sleep(1234 * time.Millisecond)
+			ref := r.enqueue(k, 1)[0]
+			e.Wake()
+			r.settled(350*time.Millisecond, ref)
+		}
+		stop()
+	})
+}
+
 // Where a sweep has ended something, or a channel is resumed, the next look begins at
 // the front at once: what stood behind lies before the place that claims have come to.
 func TestSlowLooksAreMadeWhereSomethingWasFreed(t *testing.T) {

@@ -3,6 +3,7 @@ package dispatch
 import (
 	"bytes"
 	"cmp"
+	"math/rand/v2"
 	"slices"
 	"time"
 
@@ -60,7 +61,6 @@ func keyOf(p lifecycle.Profile, kind string, fingerprint *[32]byte) routeKey {
 type routes struct {
 	known map[routeKey]*route
 	list  []*route
-	turn  int
 	front time.Time // when the claims last began at the front
 	rest  time.Time // they do not begin there before, because that takes long
 	ended bool      // the last look has come to the end of what is due
@@ -97,14 +97,15 @@ func (rs *routes) begin(held int) (front bool) {
 	return true
 }
 
-// limits names the routes that are not paused, each with the whole limit, beginning
-// with another one each time so that none starves the others. behind: some go on
-// behind the last claim.
+// limits names the routes that are not paused, each with the whole limit. It begins
+// anywhere, so that none starves the others in whatever rhythm different looks follow
+// one another, and where a program makes one only. behind: some go on behind the last
+// claim.
 func (rs *routes) limits(n int, front bool) (limits []driver.RouteLimit, behind bool) {
-	rs.turn++
 	limits = make([]driver.RouteLimit, 0, len(rs.list))
+	first := rand.IntN(max(len(rs.list), 1))
 	for i := range rs.list {
-		r := rs.list[(i+rs.turn)%len(rs.list)]
+		r := rs.list[(first+i)%len(rs.list)]
 		if rs.isPaused(r.served.Profile, r.served.Kind) {
 			continue
 		}
@@ -142,6 +143,9 @@ func (rs *routes) learn(l *look, tasks []*Task) {
 		case !rests && (!l.behind || len(tasks) == 0):
 			r.after = driver.Position{}
 		case rests && !rs.isPaused(r.served.Profile, r.served.Kind):
+			if !l.behind && !l.upTo.IsZero() { // whatever was seen before: the database's clock may have gone back
+				r.after = driver.Position{}
+			}
 			r.pass(driver.Position{DueAt: l.upTo})
 		}
 	}

@@ -26,13 +26,9 @@ func (e *Engine) Serve(ctx context.Context) error {
 	aside.Go(func() { e.sweeping(ctx) })
 	aside.Go(func() { e.attending(ctx) })
 	aside.Go(func() { e.listening(ctx) })
-	stop := make(chan struct{})
-	var assistants sync.WaitGroup
-	for range e.Lanes {
-		assistants.Go(func() { e.writes.assist(stop) })
+	for range e.Lanes { // after the stop deliveries write for themselves, and a write that hangs is left behind with them
+		f.tasks.Go(func() { e.writes.assist(ctx.Done()) })
 	}
-	defer assistants.Wait()
-	defer close(stop)
 	f.feed()
 	aside.Wait()
 	defer e.hints.wait()

@@ -139,7 +139,7 @@ func TestOneUnacceptableWriteHoldsUpNoOther(t *testing.T) {
 			return r.store.Apply(ctx, ts)
 		}
 		stop := r.serve(New(Config{Store: h, Served: []*Served{r.served(k)}, Workers: 64, Lanes: 1}))
-		r.settled(200*time.Millisecond, slices.Delete(slices.Clone(refs), 7, 8)...)
+		r.settled(time.Second, slices.Delete(slices.Clone(refs), 7, 8)...)
 		r.settled(5*time.Minute, refs[7])
 		stop()
 		r.is(refs[7], lifecycle.Failed, lifecycle.OutcomeUnknown, true)

@@ -184,6 +184,39 @@ func TestStopReturnsAlthoughAnEffectHangs(t *testing.T) {
 	})
 }
 
+// A database that does not answer keeps Serve no longer than one that fails, whenever
+// the write began that hangs.
+func TestStopReturnsAlthoughWritesHang(t *testing.T) {
+	for _, takes := range []time.Duration{0, 5 * time.Second, 15 * time.Second} {
+		inBubble(t, func(r *rig) {
+			k := kinds[2]
+			ref := r.enqueue(k, 1)[0]
+			h := &hooked{Store: r.store}
+			h.apply = func(ctx context.Context, ts []lifecycle.Transition) ([]bool, error) {
+				if ts[0].Set.Started {
+					return r.store.Apply(ctx, ts)
+				}
+				<-ctx.Done()
+				return nil, ctx.Err()
+			}
+			sent := make(chan struct{})
+			stop := r.serve(r.engineOn(h, r.servedBy(k, func(context.Context, *Task, Attempt) error {
+				close(sent)
+				time.Sleep(takes)
+				return nil
+			})))
+			<-sent
+			began := time.Now()
+			stop()
+			if took := time.Since(began); took > 31*time.Second {
+				r.Errorf("an effect of %s: stopped after %s", takes, took)
+			}
+			r.is(ref, lifecycle.Delivering, "", false)
+			time.Sleep(time.Minute)
+		})
+	}
+}
+
 // An engine that has nothing to do stops at once, also while the database is down.
 func TestIdleEngineStopsAtOnce(t *testing.T) {
 	inBubble(t, func(r *rig) {

@@ -142,6 +142,28 @@ func TestVisitedSuspectsTakeTurns(t *testing.T) {
 	})
 }
 
+// A visit of a suspect does not wait for a slot of Serve.
+func TestVisitedSuspectWaitsForNoSlot(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		k, slow := kinds[2], kinds[3]
+		suspect := r.enqueue(k, 1)[0]
+		r.crash(k, 1, suspect)
+		r.enqueue(slow, 1)
+		hold := r.servedBy(slow, func(context.Context, *Task, Attempt) error {
+			time.Sleep(10 * time.Second)
+			return nil
+		})
+		e := New(Config{Store: r.store, Workers: 1, Served: []*Served{hold, r.served(k)}})
+		stop := r.serve(e)
+		time.Sleep(time.Second) // the slot is taken
+		began := time.Now()
+		if got := r.visit(e, suspect); got.Status != lifecycle.Succeeded || time.Since(began) > 0 {
+			r.Errorf("%s after %s", got.Status, time.Since(began))
+		}
+		stop()
+	})
+}
+
 // A suspect is not forgotten because there is always something else to do.
 func TestSuspectsAreTakenUnderConstantLoad(t *testing.T) {
 	inBubble(t, func(r *rig) {

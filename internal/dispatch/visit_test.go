@@ -3,6 +3,7 @@ package dispatch
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -240,6 +241,38 @@ func TestDrainEndsWithItsContext(t *testing.T) {
 		}
 		if n := inHand(deliveries(r.store)); n != 0 {
 			r.Errorf("%d still in hand", n)
+		}
+	})
+}
+
+// One route does not starve another in scans and drains, whether one program makes
+// them all or another one each.
+func TestScansAndDrainsTakeRoutesInTurn(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		a, b := kinds[2], kinds[3]
+		engine := func() *Engine { return r.engine(r.served(a), r.served(b)) }
+		one := engine()
+		scanned, drained := map[string]int{}, map[string]int{}
+		for n := range 40 {
+			e := one
+			if n >= 20 {
+				e = engine()
+			}
+			r.enqueue(a, 10)
+			r.enqueue(b, 10)
+			for _, ref := range r.scan(e, 10) {
+				scanned[fmt.Sprint(e == one, r.record(ref).Intent.Kind)]++
+			}
+			results, err := e.Drain(context.Background(), 10)
+			if err != nil {
+				r.Fatal(err)
+			}
+			for _, got := range results {
+				drained[fmt.Sprint(e == one, r.record(got.Ref).Intent.Kind)]++
+			}
+		}
+		if len(scanned) != 4 || len(drained) != 4 {
+			r.Errorf("scanned %v, drained %v", scanned, drained)
 		}
 	})
 }

@@ -160,3 +160,38 @@ func TestNextOfATaskFollowsAtOnce(t *testing.T) {
 		}
 	})
 }
+
+// A hint whose look fails is not lost: the next look follows soon. While the database
+// is down looks become as rare as they are while there is nothing.
+func TestFailedLookIsRepeatedSoon(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		var claims, failures atomic.Int64
+		e := r.patient(&claims, r.served(kinds[2]))
+		h := e.store.Driver.(*hooked)
+		claim := h.claim
+		h.claim = func(ctx context.Context, req driver.ClaimRequest) ([]driver.Claimed, error) {
+			if failures.Add(-1) >= 0 {
+				claims.Add(1)
+				return nil, errDown
+			}
+			return claim(ctx, req)
+		}
+		stop := r.serve(e)
+		time.Sleep(3*time.Hour + time.Minute)
+		for _, n := range []int64{1, 3} {
+			ref := r.enqueue(kinds[2], 1)[0]
+			failures.Store(n)
+			e.Wake()
+			r.settled(time.Second, ref)
+			time.Sleep(3*time.Hour + time.Minute)
+		}
+		failures.Store(1000)
+		before := claims.Load()
+		e.Wake()
+		time.Sleep(10 * time.Hour)
+		if n := claims.Load() - before; n > 60 {
+			r.Errorf("%d claims in ten hours", n)
+		}
+		stop()
+	})
+}

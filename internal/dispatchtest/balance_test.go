@@ -55,7 +55,7 @@ func TestBooksBalanceAtEveryMoment(t *testing.T) {
 		t.Parallel()
 		d.births(t)
 		far := newReceiver(t)
-		p := program{Address: d.address, Receiver: far.place(), Policy: steady, Kinds: grid(12*time.Second, 2*time.Second)}
+		p := program{Address: d.address, Receiver: far.place(), Policy: steady, Kinds: grid(steadyLease, steadyTimeout)}
 		c := d.hire(t, 2, p)
 		ctx, cancel := context.WithCancel(context.Background())
 		var group sync.WaitGroup
@@ -85,12 +85,12 @@ func TestBooksBalanceAtEveryMoment(t *testing.T) {
 			return d.commit(context.Background(), rows)
 		})
 		again(20*time.Millisecond, func(i int) error {
-			_, err := d.Erase(context.Background(), []string{fmt.Sprint("person ", i%50)})
+			_, err := inTurn(func() (int, error) { return d.Erase(context.Background(), []string{fmt.Sprint("person ", i%50)}) })
 			return err
 		})
 		again(10*time.Millisecond, func(i int) error {
 			profile := []lifecycle.Profile{lifecycle.Work, lifecycle.Message}[i%2]
-			_, err := d.Prune(context.Background(), profile, time.Now().Add(time.Hour), 5)
+			_, err := inTurn(func() (int, error) { return d.Prune(context.Background(), profile, time.Now().Add(time.Hour), 5) })
 			return err
 		})
 		var b balance

@@ -4,6 +4,7 @@ package dispatchtest
 
 import (
 	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -40,6 +41,14 @@ func TestWorkersWithWrongClocksLoseNothingAndRepeatNothing(t *testing.T) {
 	}
 	stop := d.pour(t, p.Kinds)
 	far.more(t, 40*len(wrongs))
+	until(t, "each of them has sent something", func() bool { // also one that was slow to start
+		sent := map[string]bool{}
+		for _, a := range far.all() {
+			name, _, _ := strings.Cut(a.worker, " ")
+			sent[name] = true
+		}
+		return len(sent) == len(wrongs)
+	})
 	// One dies with what it has in hand, which the others take when its lease is over.
 	if err := fleet[0].cmd.Process.Kill(); err != nil {
 		t.Fatal(err)

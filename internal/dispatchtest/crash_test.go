@@ -16,8 +16,8 @@ import (
 var brief = lifecycle.Policy{SettleMargin: 500 * time.Millisecond, CrashBudget: crashBudget}
 
 const (
-	briefLease   = 5 * time.Second
-	briefTimeout = 1500 * time.Millisecond
+	briefLease   = 15 * time.Second
+	briefTimeout = 6 * time.Second
 )
 
 // crashPoint is where a worker is killed.
@@ -56,7 +56,7 @@ type cell struct {
 // process-owned and was started is stranded and never driven again.
 func TestCrashAtEveryPointLosesNothingAndRepeatsOnlyWhatMayBe(t *testing.T) {
 	onBoth(t, func(t *testing.T, d *database) {
-		t.Parallel() // both wait for leases most of the time
+		t.Parallel()
 		far := newReceiver(t)
 		other := program{Address: d.address, Name: "other", Receiver: far.place(), Policy: brief}
 		kills := 0
@@ -65,12 +65,16 @@ func TestCrashAtEveryPointLosesNothingAndRepeatsOnlyWhatMayBe(t *testing.T) {
 			victim := program{Address: d.address, Name: "victim", Receiver: far.place(), Policy: brief}
 			victim.Trouble = trouble{Point: p.at, Refs: map[string]int{}, Sig: syscall.SIGKILL}
 			if p.at == atSettled && p.refused > 0 {
-				victim.Wait = 2 * time.Second // for none to go on while the slowest comes to its point
+				victim.Wait = pairLease / 2 // for none to go on while the slowest comes to its point
 			}
-			for _, k := range grid(briefLease, briefTimeout) {
+			var held []string
+			for _, k := range grid(pairLease, 10*time.Second) {
 				c := &cell{crashPoint: p, of: k.Name, kind: k.named(fmt.Sprintf("%s %d", strings.ReplaceAll(k.Name, ",", ""), i))}
 				refs := d.enqueue(t, c.kind, 3) // two more, whatever becomes of them
 				c.ref = name(refs[0])
+				for _, ref := range refs {
+					held = append(held, name(ref))
+				}
 				far.refuses(c.ref, p.refused)
 				victim.Trouble.Refs[c.ref] = p.pass
 				victim.Kinds = append(victim.Kinds, c.kind)
@@ -80,6 +84,9 @@ func TestCrashAtEveryPointLosesNothingAndRepeatsOnlyWhatMayBe(t *testing.T) {
 			if victim.start(t).died() {
 				kills++
 			}
+			past := pairLease + 2*brief.SettleMargin
+			d.elapse(t, held, past)
+			far.elapse(held, past)
 		}
 		if kills != len(crashPoints) {
 			t.Fatalf("%d workers were killed at their points, want %d", kills, len(crashPoints))

@@ -103,7 +103,7 @@ func TestFullDiskLosesNothingAcknowledgedAndDeliveryResumes(t *testing.T) {
 func (d *database) fullTwice(t *testing.T, dir string, start func()) {
 	far := newReceiver(t)
 	far.takes = 10 * time.Millisecond
-	p := program{Address: d.address, Receiver: far.place(), Policy: steady, Kinds: grid(12*time.Second, 2*time.Second)}
+	p := program{Address: d.address, Receiver: far.place(), Policy: steady, Kinds: grid(steadyLease, steadyTimeout)}
 	c := d.hire(t, 2, p)
 	stop := d.pour(t, p.Kinds)
 	for range 2 {
@@ -179,7 +179,7 @@ func TestWriteErrorOfTheDiskLosesNothingAndRepeatsNothing(t *testing.T) {
 		d := alone(t, s)
 		far := newReceiver(t)
 		far.takes = 10 * time.Millisecond
-		p := program{Address: d.address, Receiver: far.place(), Policy: steady, Kinds: grid(12*time.Second, 2*time.Second)}
+		p := program{Address: d.address, Receiver: far.place(), Policy: steady, Kinds: grid(steadyLease, steadyTimeout)}
 		c := d.hire(t, 2, p)
 		stop := d.pour(t, p.Kinds)
 		strikes := effort.Of(2, 20)
@@ -202,7 +202,7 @@ func TestWriteErrorOfTheDiskLosesNothingAndRepeatsNothing(t *testing.T) {
 		t.Parallel()
 		d := migrated(t, databases[1].make(t))
 		far := newReceiver(t)
-		p := program{Address: d.address, Name: "narrow", Receiver: far.place(), Policy: steady, Kinds: grid(12*time.Second, 2*time.Second)}
+		p := program{Address: d.address, Name: "narrow", Receiver: far.place(), Policy: steady, Kinds: grid(steadyLease, steadyTimeout)}
 		stop := d.pour(t, p.Kinds)
 		worker := p
 		worker.Narrow = 10

@@ -5,7 +5,6 @@ package dispatchtest
 import (
 	"runtime"
 	"testing"
-	"time"
 
 	"github.com/consign-go/consign/internal/effort"
 )
@@ -44,7 +43,7 @@ func TestEnginesDoNotGrowWithWhatTheyHaveDelivered(t *testing.T) {
 	onBoth(t, func(t *testing.T, d *database) {
 		far := newReceiver(t)
 		far.forgets = true
-		p := program{Address: d.address, Receiver: far.place(), Policy: steady, Kinds: grid(12*time.Second, 2*time.Second)}
+		p := program{Address: d.address, Receiver: far.place(), Policy: steady, Kinds: grid(steadyLease, steadyTimeout)}
 		c := d.hire(t, 1, p)
 		deliver := func(n int) {
 			for _, k := range p.Kinds {

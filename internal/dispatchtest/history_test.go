@@ -136,7 +136,7 @@ type arena struct {
 // record makes one call and notes it.
 func (a *arena) record(client int, c call, do func() (answer, error)) {
 	from := time.Since(a.began)
-	out, err := do()
+	out, err := inTurn(do)
 	to := time.Since(a.began)
 	if err != nil {
 		panic(err) // nothing fails here, so nothing is unknown

@@ -19,6 +19,13 @@ import (
 // steady are times that an outage of a few seconds fits into.
 var steady = lifecycle.Policy{SettleMargin: 2 * time.Second, CrashBudget: crashBudget}
 
+// An effect has as long as a machine may need that has much else to do: what was cut
+// off is unknown, and few may be.
+const (
+	steadyLease   = 25 * time.Second
+	steadyTimeout = 8 * time.Second
+)
+
 // crew is several engines in this process, each with connections of its own.
 type crew struct {
 	failed, fenced, sent atomic.Int64 // calls of the database that failed, writes refused, effects settled
@@ -152,7 +159,7 @@ func TestDatabaseRestartedUnderLoadLosesNothingAndRepeatsNothing(t *testing.T) {
 	d := migrated(t, databases[0].make(t))
 	far := newReceiver(t)
 	far.takes = 20 * time.Millisecond // so that effects run while the database is away
-	p := program{Address: d.address, Receiver: far.place(), Policy: steady, Kinds: grid(12*time.Second, 2*time.Second)}
+	p := program{Address: d.address, Receiver: far.place(), Policy: steady, Kinds: grid(steadyLease, steadyTimeout)}
 	c := d.hire(t, 3, p)
 	stop := d.pour(t, p.Kinds)
 	far.more(t, 20)
@@ -186,7 +193,7 @@ func TestConnectionsCutUnderLoadLoseNothingAndRepeatNothing(t *testing.T) {
 	through, proxy := d.behind(t)
 	far := newReceiver(t)
 	far.takes = 20 * time.Millisecond
-	p := program{Address: through, Receiver: far.place(), Policy: steady, Kinds: grid(12*time.Second, 2*time.Second)}
+	p := program{Address: through, Receiver: far.place(), Policy: steady, Kinds: grid(steadyLease, steadyTimeout)}
 	c := d.hire(t, 3, p)
 	stop := d.pour(t, p.Kinds)
 	for range 20 {
@@ -206,7 +213,7 @@ func TestForeignWriteLockUnderLoadLosesNothingAndRepeatsNothing(t *testing.T) {
 	d := migrated(t, databases[1].make(t))
 	far := newReceiver(t)
 	// The lease has room for a whole loop and for every time that the lock is held.
-	p := program{Address: d.address, Receiver: far.place(), Policy: steady, Kinds: grid(30*time.Second, 2*time.Second)}
+	p := program{Address: d.address, Receiver: far.place(), Policy: steady, Kinds: grid(time.Minute, steadyTimeout), Patience: 2 * time.Second}
 	c := d.hire(t, 2, p)
 	stop := d.pour(t, p.Kinds)
 	far.more(t, 20)
@@ -233,7 +240,7 @@ func TestNetworkThatRefusesAndSwallowsLosesNothingAndRepeatsNothing(t *testing.T
 	through, proxy := d.behind(t)
 	far := newReceiver(t)
 	far.takes = 10 * time.Millisecond
-	p := program{Address: through, Receiver: far.place(), Policy: steady, Kinds: grid(12*time.Second, 2*time.Second)}
+	p := program{Address: through, Receiver: far.place(), Policy: steady, Kinds: grid(steadyLease, steadyTimeout), Patience: 2 * time.Second}
 	c := d.hire(t, 2, p)
 	stop := d.pour(t, p.Kinds)
 	late := 0
@@ -270,7 +277,7 @@ func TestNetworkThatTricklesLosesNothingAndRepeatsNothing(t *testing.T) {
 	through, proxy := d.behind(t)
 	far := newReceiver(t)
 	far.takes = 10 * time.Millisecond
-	p := program{Address: through, Receiver: far.place(), Policy: steady, Kinds: grid(12*time.Second, 2*time.Second)}
+	p := program{Address: through, Receiver: far.place(), Policy: steady, Kinds: grid(steadyLease, steadyTimeout), Patience: 2 * time.Second}
 	c := d.hire(t, 2, p)
 	stop := d.pour(t, p.Kinds)
 	rounds := effort.Of(1, 10)

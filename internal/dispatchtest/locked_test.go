@@ -41,9 +41,9 @@ func (d *database) lock(t *testing.T, ref string) (release func()) {
 func TestSettleOutlastsItsEffectAndALock(t *testing.T) {
 	onBoth(t, func(t *testing.T, d *database) {
 		t.Parallel()
-		const held = time.Second // less than the patience of a write here, more than the effect has
+		const held = time.Second // more than the effect has
 		far := newReceiver(t)
-		for _, k := range grid(20*time.Second, 200*time.Millisecond)[1:4] { // both profiles, both retry owners
+		for _, k := range grid(2*time.Minute, 800*time.Millisecond)[1:4] { // both profiles, both retry owners
 			ref := d.enqueue(t, k, 1)[0]
 			w := &stricken{Driver: d.Driver, step: theSettle}
 			var began time.Time
@@ -53,7 +53,7 @@ func TestSettleOutlastsItsEffectAndALock(t *testing.T) {
 				return call()
 			}
 			failed := 0
-			p := program{Name: "patient", Receiver: far.place(), Policy: steady, Kinds: []kind{k}}
+			p := program{Name: "patient", Receiver: far.place(), Policy: steady, Kinds: []kind{k}, Patience: time.Minute}
 			c := p.config(w, func(o dispatch.Observation) {
 				if o.Event == "error" {
 					failed++

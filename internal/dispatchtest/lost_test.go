@@ -108,7 +108,7 @@ func TestLostAnswerOfAnyStepIsLookedUpAndNothingIsDoneTwice(t *testing.T) {
 		far := newReceiver(t)
 		through, proxy := d.behind(t)
 		store := through.mustOpen(t)
-		kinds := grid(20*time.Second, 2*time.Second)
+		kinds := grid(2*time.Minute, time.Minute)
 		smooth := map[string]smooth{}
 		for i, l := range d.losses(t, store, proxy) {
 			for j, step := range durableSteps {
@@ -123,7 +123,7 @@ func TestLostAnswerOfAnyStepIsLookedUpAndNothingIsDoneTwice(t *testing.T) {
 						s.refused = 1
 					}
 					far.refuses(name(ref), s.refused)
-					program := program{Name: "visitor", Receiver: far.place(), Kinds: []kind{k}, Policy: steady}
+					program := program{Name: "visitor", Receiver: far.place(), Kinds: []kind{k}, Policy: steady, Patience: time.Minute}
 					program.visit(t, ref, store, step, l)
 					smooth[name(ref)] = s
 				}

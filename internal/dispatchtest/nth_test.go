@@ -99,7 +99,7 @@ func TestAnyCallOfARealDatabaseMayFail(t *testing.T) {
 	onBoth(t, func(t *testing.T, d *database) {
 		t.Parallel()
 		far := newReceiver(t)
-		kinds := grid(4*time.Second, time.Second)
+		kinds := grid(8*time.Second, 3*time.Second)
 		var mu sync.Mutex
 		visits, abandoned := 0, []driver.ID(nil)
 		var group sync.WaitGroup
@@ -181,9 +181,9 @@ func (s *ill) made() int {
 func (s *ill) visits(t *testing.T, p program, ref driver.ID) (ended bool) {
 	t.Helper()
 	c := p.config(s, nil)
-	c.Patience = time.Second
+	c.Patience = 5 * time.Second
 	if s.way == noAnswer {
-		c.Patience = 100 * time.Millisecond
+		c.Patience = 500 * time.Millisecond // one call takes as long
 	}
 	c.Policy.SettleMargin = 100 * time.Millisecond
 	e := dispatch.New(c)

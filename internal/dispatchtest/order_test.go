@@ -81,7 +81,7 @@ func TestStartNeverOvertakesItsClaim(t *testing.T) {
 				FOR EACH ROW WHEN (NEW.status = 1) EXECUTE FUNCTION slow_commit()`)
 		}
 		far := newReceiver(t)
-		p := program{Address: d.address, Name: "ordered", Receiver: far.place(), Policy: steady, Kinds: grid(20*time.Second, 2*time.Second)}
+		p := program{Address: d.address, Name: "ordered", Receiver: far.place(), Policy: steady, Kinds: grid(2*time.Minute, time.Minute)}
 		for _, k := range p.Kinds {
 			d.enqueue(t, k, 4)
 		}
@@ -96,7 +96,7 @@ func TestStartNeverOvertakesItsClaim(t *testing.T) {
 				o.breach("%s of %s: %v", ob.Event, ob.Ref, ob.Err)
 			}
 		})
-		c.Workers, c.Patience = 5, 10*time.Second
+		c.Workers, c.Patience = 5, time.Minute
 		ctx, cancel := context.WithCancel(context.Background())
 		ended := make(chan error, 1)
 		go func() { ended <- dispatch.New(c).Serve(ctx) }()

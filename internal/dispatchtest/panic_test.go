@@ -21,7 +21,7 @@ func TestPanicEndsOneAttemptAndNotTheProcess(t *testing.T) {
 		for _, point := range []string{atClaimed, atCalled, atActed} {
 			p := program{Address: d.address, Name: "broken", Receiver: far.place(), Policy: steady}
 			p.Trouble = trouble{Point: point, Refs: map[string]int{}}
-			for _, k := range grid(20*time.Second, 10*time.Second) {
+			for _, k := range grid(time.Minute, 20*time.Second) {
 				k = k.named(strings.ReplaceAll(k.Name, ",", "") + " " + point)
 				p.Kinds = append(p.Kinds, k)
 				refs := d.enqueue(t, k, 3)

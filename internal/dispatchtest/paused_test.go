@@ -19,7 +19,7 @@ func TestRequestOfAPausedProcessStillArrivesAndItsWriteDoesNot(t *testing.T) {
 	onBoth(t, func(t *testing.T, d *database) {
 		t.Parallel()
 		far := newReceiver(t)
-		kinds := slices.DeleteFunc(grid(4*time.Second, time.Second), kind.process) // those nobody takes over
+		kinds := slices.DeleteFunc(grid(12*time.Second, 4*time.Second), kind.process) // those nobody takes over
 		p := program{Address: d.address, Name: "paused", Receiver: far.place(), Kinds: kinds, Policy: brief, Deaf: true, Replay: true}
 		p.Trouble = trouble{Point: atCalled, Refs: map[string]int{}, Sig: syscall.SIGSTOP}
 		for _, k := range kinds {

@@ -19,7 +19,7 @@ import (
 func TestWorkAndMessagesTakeTheSameSteps(t *testing.T) {
 	onBoth(t, func(t *testing.T, d *database) {
 		far := newReceiver(t)
-		p := program{Address: d.address, Name: "one", Receiver: far.place(), Policy: steady, Kinds: grid(20*time.Second, 2*time.Second)}
+		p := program{Address: d.address, Name: "one", Receiver: far.place(), Policy: steady, Kinds: grid(2*time.Minute, time.Minute), Patience: time.Minute}
 		told := map[string][]string{}
 		current := ""
 		e := dispatch.New(p.config(d.Driver, func(o dispatch.Observation) { told[current] = append(told[current], o.Event) }))

@@ -3,6 +3,8 @@
 package dispatchtest
 
 import (
+	"maps"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -16,9 +18,10 @@ import (
 func TestSecondSignalEndsAProcessAtOnceAndLosesNothing(t *testing.T) {
 	onBoth(t, func(t *testing.T, d *database) {
 		t.Parallel()
+		const long = 3 * time.Minute
 		far := newReceiver(t)
-		p := program{Address: d.address, Name: "first", Receiver: far.place(), Policy: brief, Signals: true}
-		p.Kinds = grid(10*time.Second, 8*time.Second) // as long as this test may take up to the second signal
+		p := program{Address: d.address, Name: "first", Receiver: far.place(), Policy: brief, Signals: true, Grace: long}
+		p.Kinds = grid(long, long/2) // more than this test takes up to the second signal
 		finishing, hanging := map[string]func(){}, map[string]kind{}
 		for _, k := range p.Kinds {
 			refs := d.enqueue(t, k, 2)
@@ -57,6 +60,9 @@ func TestSecondSignalEndsAProcessAtOnceAndLosesNothing(t *testing.T) {
 			}
 			far.lets(ref)
 		}
+		held := slices.Collect(maps.Keys(hanging))
+		d.elapse(t, held, 2*long)
+		far.elapse(held, 2*long)
 		p.Name, p.Signals = "other", false
 		other := p.start(t)
 		until(t, "everything has come to an end", func() bool {

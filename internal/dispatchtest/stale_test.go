@@ -23,7 +23,7 @@ func TestStaleOwnerChangesNoByteAndItsEvidenceIsKeptOnce(t *testing.T) {
 		fences, writes, owners := 0, 0, 0
 		for round := range effort.Of(2, 40) {
 			point := []string{atStarting, atActed}[round%2]
-			kinds := grid(4*time.Second, time.Second)
+			kinds := grid(12*time.Second, 4*time.Second)
 			kinds = slices.DeleteFunc(kinds, func(k kind) bool { return k.process() && point == atActed })
 			t.Run(point, func(t *testing.T) {
 				out := d.staleOwners(t, point, round, kinds)

@@ -55,7 +55,7 @@ func TestReadOnlyStandbySendsNothingAndGoesOnOncePromoted(t *testing.T) {
 	through, proxy := d.behind(t)
 	far := newReceiver(t)
 	far.takes = 20 * time.Millisecond
-	p := program{Address: through, Receiver: far.place(), Policy: steady, Kinds: grid(12*time.Second, 2*time.Second)}
+	p := program{Address: through, Receiver: far.place(), Policy: steady, Kinds: grid(steadyLease, steadyTimeout)}
 	c := d.hire(t, 2, p)
 	poured := &database{address: through, store: through.mustOpen(t), records: d.records}
 	stop := poured.pour(t, []kind{p.Kinds[0], p.Kinds[1], p.Kinds[2]}) // messages, whose refs can be repeated

@@ -5,6 +5,7 @@ package dispatchtest
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -17,6 +18,11 @@ type place struct {
 	index int
 }
 
+// messages is the part of grid that is of messages.
+func messages(lease, timeout time.Duration) []kind {
+	return slices.DeleteFunc(grid(lease, timeout), func(k kind) bool { return k.Profile != lifecycle.Message })
+}
+
 // Several worker processes deliver tasks whose messages were committed in any order,
 // while the far side refuses at random and workers are killed in the middle of it.
 // Within each task no request for a lower index comes after one for a higher: the
@@ -27,13 +33,17 @@ func TestTasksAreDeliveredInOrderUnderRetriesAndCrashes(t *testing.T) {
 		t.Parallel() // both wait for leases most of the time
 		far := newReceiver(t)
 		far.takes = 10 * time.Millisecond
-		p := program{Address: d.address, Receiver: far.place(), Policy: brief}
+		p := program{Address: d.address, Receiver: far.place(), Policy: brief, Kinds: messages(briefLease, briefTimeout)}
+		hire := func(n int) *process {
+			p.Name = fmt.Sprintf("worker %d", n)
+			return p.start(t)
+		}
+		workers := []*process{hire(0), hire(1), hire(2), hire(3)}
+		until(t, "all are at work", func() bool { // before there is any
+			return !slices.ContainsFunc(workers, func(w *process) bool { return !w.said(toldUp) })
+		})
 		places := map[string]place{}
-		for _, k := range grid(briefLease, briefTimeout) {
-			if k.Profile != lifecycle.Message {
-				continue
-			}
-			p.Kinds = append(p.Kinds, k)
+		for _, k := range p.Kinds {
 			rows := k.rows(tasks * length)
 			for i := range rows {
 				at := place{fmt.Sprintf("%s %d", k.Name, i/length), i % length}
@@ -47,11 +57,6 @@ func TestTasksAreDeliveredInOrderUnderRetriesAndCrashes(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		hire := func(n int) *process {
-			p.Name = fmt.Sprintf("worker %d", n)
-			return p.start(t)
-		}
-		workers := []*process{hire(0), hire(1), hire(2), hire(3)}
 		for i := range 2 {
 			far.more(t, 40)
 			workers[i].cmd.Process.Kill()

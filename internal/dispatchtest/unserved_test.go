@@ -70,7 +70,7 @@ func (d *database) stands(t *testing.T, kind string, status int, code string) in
 func (s *serving) keepLooking(t *testing.T, d time.Duration) (stopped int) {
 	t.Helper()
 	for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
-		n, err := s.StopUnserved(t.Context())
+		n, err := inTurn(func() (int, error) { return s.StopUnserved(t.Context()) })
 		if err != nil {
 			t.Fatal(err)
 		}

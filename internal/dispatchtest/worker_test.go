@@ -39,6 +39,8 @@ type program struct {
 	Policy   lifecycle.Policy
 	Trouble  trouble
 	Wait     time.Duration // between two attempts. Default: 100 ms
+	Patience time.Duration // with a call of the database. Default: 10 s
+	Grace    time.Duration // of a stop. Default: 10 s
 	Replay   bool          // at the end, make every write that was ever made once more
 	Signals  bool          // end by a signal, as the documentation of consign's Serve advises
 	Deaf     bool          // send requests without heeding the effect's context
@@ -76,6 +78,9 @@ type told struct {
 	Wall     int64 // its wall clock at its end, in milliseconds since 1970
 	Locks    int
 }
+
+// toldUp is said once a program begins to work.
+const toldUp = "at work"
 
 // toldStopping is said once the next signal has its usual effect.
 const toldStopping = "the next signal ends it at once"
@@ -119,6 +124,7 @@ func (p *program) play(ctx context.Context) (out told, err error) {
 	}
 	defer s.close()
 	w := &watched{Driver: s.Driver, trouble: p.Trouble, over: make(chan struct{})}
+	fmt.Println(toldUp)
 	e := dispatch.New(p.config(w, func(o dispatch.Observation) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
@@ -189,7 +195,13 @@ func narrow(ctx context.Context, enough func() bool) error {
 func (p *program) config(s driver.Driver, observe func(dispatch.Observation)) dispatch.Config {
 	c := dispatch.Config{
 		Store: s, Policy: p.Policy, Program: p.Name, Workers: 16, Grace: 10 * time.Second,
-		Poll: 50 * time.Millisecond, Sweep: 200 * time.Millisecond, Patience: 2 * time.Second, Observe: observe,
+		Poll: 50 * time.Millisecond, Sweep: 200 * time.Millisecond, Patience: 10 * time.Second, Observe: observe,
+	}
+	if p.Patience > 0 {
+		c.Patience = p.Patience
+	}
+	if p.Grace > 0 {
+		c.Grace = p.Grace
 	}
 	if len(p.Trouble.Refs) > 1 && p.Trouble.Sig != 0 {
 		c.Batch, c.Lanes = 1, 64 // so that deliveries do not wait for one that stands at the point
@@ -408,7 +420,7 @@ func (w *watched) Routes(ctx context.Context) ([]driver.Route, error) {
 // lock holds the write lock of an SQLite file, lets everybody else in for as long,
 // and so on until ctx ends.
 func (p *program) lock(ctx context.Context) (locks int, err error) {
-	db, err := sql.Open("sqlite", "file:"+p.Address.File+"?_pragma=busy_timeout(20000)")
+	db, err := sql.Open("sqlite", "file:"+p.Address.File+"?_pragma=busy_timeout(300000)")
 	if err != nil {
 		return 0, err
 	}

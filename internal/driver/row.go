@@ -52,6 +52,15 @@ type Intent struct {
 	CreatedAt   time.Time // set by the database
 }
 
+// CarriedKey is the delivery key where a redelivery carries it over, and zero where
+// it is the ref: then it is not stored.
+func (i *Intent) CarriedKey() ID {
+	if i.Key == i.Ref {
+		return ID{}
+	}
+	return i.Key
+}
+
 // Route is the name under which programs claim the intent. Programs of different
 // versions of a kind never meet on one route.
 func (i *Intent) Route() string {

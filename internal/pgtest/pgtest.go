@@ -54,7 +54,7 @@ func (r Runner) Run() int {
 
 // shared is the one cluster of this test binary. It is the package's only
 // global: the testing package gives a TestMain no other way to reach its tests.
-var shared = server{dropWait: 10 * time.Second, closeWait: 15 * time.Second}
+var shared = server{dropWait: time.Minute, closeWait: time.Minute}
 
 // server is a cluster that starts when it is first asked for.
 type server struct {

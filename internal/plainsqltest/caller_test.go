@@ -71,7 +71,7 @@ func TestSameIDAtOnce(t *testing.T) {
 		waits := func() bool {
 			return one[bool](t, b, "SELECT EXISTS (SELECT FROM pg_locks WHERE pid = $1 AND NOT granted)", pid)
 		}
-		for end := time.Now().Add(10 * time.Second); !waits(); {
+		for end := time.Now().Add(2 * time.Minute); !waits(); {
 			if time.Now().After(end) {
 				t.Fatal("the second does not wait")
 			}

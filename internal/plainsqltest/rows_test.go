@@ -198,7 +198,7 @@ func TestFreshRefsAreUUIDv7(t *testing.T) {
 		if b.answers {
 			text = "uuid_send(ref)"
 		}
-		rows, err := b.db.QueryContext(t.Context(), b.names.Replace("SELECT "+text+" FROM {s}intent WHERE delivery_key = ref"))
+		rows, err := b.db.QueryContext(t.Context(), b.names.Replace("SELECT "+text+" FROM {s}intent WHERE delivery_key IS NULL"))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/consign-go/consign/internal/effort"
 )
@@ -72,7 +73,7 @@ func TestWorkersAreTriedWithWrongClocks(t *testing.T) {
 	if !effort.Long() {
 		return
 	}
-	out, err := goTest(t, file, text, "internal/dispatchtest", "TestWorkersWithWrongClocks", "CONSIGN_CLOCKS_BENT=yes")
+	out, err := goTest(t, file, text, "internal/dispatchtest", "TestWorkersWithWrongClocks", 20*time.Minute, "CONSIGN_CLOCKS_BENT=yes")
 	if err != nil || !strings.Contains(out, "ok") {
 		t.Errorf("%v\n%s", err, out)
 	}

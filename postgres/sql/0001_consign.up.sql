@@ -9,7 +9,7 @@
 CREATE TABLE {s}intent (
     ref              uuid PRIMARY KEY,
     created_at       timestamptz NOT NULL,
-    delivery_key     uuid NOT NULL,
+    delivery_key     uuid,                            -- what a redelivery repeats; null: the key is the ref
     run_id           uuid,
     predecessor      uuid,
     profile          smallint NOT NULL,               -- 1 work, 2 message
@@ -53,8 +53,8 @@ BEGIN
     IF NOT EXISTS ( -- anything but a first message
         SELECT FROM fresh
         WHERE NOT (
-            profile = 2 AND link = 0 AND delivery_key = ref AND address IS NOT NULL
-            AND num_nonnulls(predecessor, version, fingerprint, run_id, work_key, operation, actor, tenant, security_version,
+            profile = 2 AND link = 0 AND address IS NOT NULL
+            AND num_nonnulls(delivery_key, predecessor, version, fingerprint, run_id, work_key, operation, actor, tenant, security_version,
                              target, target_version) = 0
             AND octet_length(kind) BETWEEN 1 AND 128
             AND octet_length(payload_digest) = 32
@@ -70,7 +70,7 @@ BEGIN
             AND octet_length(payload_digest) = 32
             AND link IN (0, 1, 2)
             AND (link = 0) = (predecessor IS NULL)
-            AND (link = 1 OR delivery_key = ref)
+            AND (link = 1) = (delivery_key IS NOT NULL)
             AND CASE profile
                 WHEN 1 THEN octet_length(payload) <= 4096
                     AND version IS NOT NULL AND fingerprint IS NOT NULL AND octet_length(fingerprint) = 32
@@ -109,22 +109,26 @@ CREATE TRIGGER intent_immutable BEFORE UPDATE ON {s}intent
 -- row stays alone as the tombstone (ref, digest, status, uncertain, when), so
 -- that its ref can never be used again.
 --
--- Columns that never change come first, because the write-ahead log of an update
--- within a page leaves out the equal head and tail of a row; of the others those
--- that change together lie together: a claim writes from program to status, a
--- start from revision to digest, a settle from lease_until to in_flight. No column
--- that a claim or a start sets is in any index, so both are heap-only; "terminal"
--- repeats the status only once it is final, for the same reason.
+-- The write-ahead log of an update within a page leaves out the equal head and tail of
+-- a row. So columns that never change come first, those that are seldom set last, and
+-- between them those that change together lie together: a claim writes from program to
+-- status, a start from review_at to digest, an end from lease_until to terminal. They are
+-- in an order that needs little padding. No column that a claim or a start sets is in any
+-- index, so both are heap-only; "terminal" repeats the status only once it is final, for
+-- the same reason.
 --
 -- A batch rewrites all rows of a page in one transaction, and what it leaves behind
 -- can be reused only when no other transaction may still look at it. So a page has
 -- room for each row three times: as it was made, claimed and started. Drained on
--- two connections, three steps write 0.76 kB of log for each row with a fillfactor
--- of 30, 1.25 kB with 70, and the table ends up equally large, because what does
--- not fit is written to other pages, into every index again.
+-- two connections, three steps write 0.75 kB of log for each row with a fillfactor
+-- of 26, 0.79 kB with 30, 1.24 kB with 70, and the table ends up equally large, because
+-- what does not fit is written to other pages, into every index again.
 CREATE TABLE {s}delivery (
     ref          uuid PRIMARY KEY,
     created_at   timestamptz NOT NULL,
+    profile      smallint NOT NULL,
+    retry        smallint NOT NULL,                   -- 0 unclaimed, 1 process, 2 schedule
+    crashes      integer NOT NULL DEFAULT 0,
     -- the contract as copied when the intent was created, or at its first claim
     deadline     timestamptz,
     max_age_ms   bigint,
@@ -132,8 +136,6 @@ CREATE TABLE {s}delivery (
     timeout_ms   integer,
     max_attempts integer,                             -- null: driven by hand, no limit
     gate_index   integer,
-    profile      smallint NOT NULL,
-    retry        smallint NOT NULL,                   -- 0 unclaimed, 1 process, 2 schedule
     idempotent   boolean NOT NULL DEFAULT false,
     route        text COLLATE "C" NOT NULL,
     gate_task    text COLLATE "C",                    -- null: waits for nobody
@@ -143,21 +145,20 @@ CREATE TABLE {s}delivery (
     generation   bigint NOT NULL DEFAULT 0,
     lease_until  timestamptz,
     due_at       timestamptz,                         -- set while somebody may still claim it
+    review_at    timestamptz,                         -- from when on a person is asked to look
     revision     bigint NOT NULL DEFAULT 0,
     updated_at   timestamptz NOT NULL,
-    terminal     smallint,                            -- the status, once it is final
-    status       smallint NOT NULL DEFAULT 0,
-    attempts     integer NOT NULL DEFAULT 0,
-    in_flight    boolean NOT NULL DEFAULT false,
     started_at   timestamptz,
-    digest       bytea,
-    crashes      integer NOT NULL DEFAULT 0,
+    status       smallint NOT NULL DEFAULT 0,
+    in_flight    boolean NOT NULL DEFAULT false,
     uncertain    boolean NOT NULL DEFAULT false,
-    review_at    timestamptz,                         -- from when on a person is asked to look
-    erased_at    timestamptz,
+    attempts     integer NOT NULL DEFAULT 0,
+    terminal     smallint,                            -- the status, once it is final
+    digest       bytea,
     code         text,
-    last_error   text
-) WITH (fillfactor = 30);
+    last_error   text,
+    erased_at    timestamptz
+) WITH (fillfactor = 26);
 
 CREATE FUNCTION {s}delivery_fits() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
@@ -621,9 +622,9 @@ BEGIN
             GREATEST(at, not_before), at)
     ON CONFLICT (ref) DO NOTHING;
     IF FOUND THEN
-        INSERT INTO {s}intent (ref, created_at, delivery_key, profile, task_index, kind, payload_digest, payload,
-                               address, task, subject)
-        VALUES (its_ref, at, its_ref, 2, its_index, its_channel, sha256(convert_to(its_payload, 'UTF8')), its_payload,
+        INSERT INTO {s}intent (ref, created_at, profile, task_index, kind, payload_digest, payload, address, task,
+                               subject)
+        VALUES (its_ref, at, 2, its_index, its_channel, sha256(convert_to(its_payload, 'UTF8')), its_payload,
                 its_recipient, its_task, its_subject);
     ELSIF NOT EXISTS (
         SELECT FROM {s}intent i

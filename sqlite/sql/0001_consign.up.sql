@@ -15,7 +15,7 @@
 CREATE TABLE {s}intent (
     ref              BLOB NOT NULL PRIMARY KEY,
     created_at       INTEGER NOT NULL,
-    delivery_key     BLOB NOT NULL,
+    delivery_key     BLOB,                           -- what a redelivery repeats; null: the key is the ref
     run_id           BLOB,
     predecessor      BLOB,
     profile          INTEGER NOT NULL,               -- 1 work, 2 message
@@ -38,12 +38,12 @@ CREATE TABLE {s}intent (
     subject          TEXT,
     trace            TEXT,
     CONSTRAINT intent_shape CHECK (
-        length(ref) = 16 AND length(delivery_key) = 16
+        length(ref) = 16 AND ifnull(length(delivery_key), 16) = 16
         AND length(CAST(kind AS BLOB)) BETWEEN 1 AND 128
         AND length(payload_digest) = 32
         AND link BETWEEN 0 AND 2
         AND (link = 0) = (predecessor IS NULL)
-        AND (link = 1 OR delivery_key = ref)
+        AND (link = 1) = (delivery_key IS NOT NULL)
         -- PostgreSQL's texts hold no NUL either; here the store joins texts by it
         AND instr(payload || ifnull(task, '') || ifnull(subject, '') || ifnull(trace, ''), char(0)) = 0
         AND CASE profile
@@ -597,8 +597,8 @@ BEGIN
     INSERT INTO {s}enqueue_text (value) VALUES (NEW.payload);
 
     -- The delivery is what is left of an erased intent, so both look for it.
-    INSERT INTO {s}intent (ref, created_at, delivery_key, profile, task_index, kind, payload_digest, payload, address, task, subject)
-    SELECT NEW.ref, {now}, NEW.ref, 2, NEW.task_index, NEW.channel, digest.value, NEW.payload, NEW.recipient, NEW.task, NEW.subject
+    INSERT INTO {s}intent (ref, created_at, profile, task_index, kind, payload_digest, payload, address, task, subject)
+    SELECT NEW.ref, {now}, 2, NEW.task_index, NEW.channel, digest.value, NEW.payload, NEW.recipient, NEW.task, NEW.subject
     FROM (
         -- SHA-256 (FIPS 180-4). A row is the state before round t: a to h are the working variables, h0 to h7
         -- the hash so far, w0 to w15 the newest words of the schedule. Operators of bits have one precedence in SQLite, hence the parentheses; x | y - x & y is the

@@ -152,7 +152,7 @@ func (e *ends) deliver(t *testing.T, n int) consign.Intent {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(2 * time.Millisecond) {
+	for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(2 * time.Millisecond) {
 		i, err := e.outbox.Find(t.Context(), ref)
 		if err != nil {
 			t.Fatal(err)

@@ -113,6 +113,7 @@ func intentChecked[TX any](b *bench[TX]) {
 		"a predecessor without a link":   b.message("mail", func(n *driver.New) { n.Predecessor = driver.NewID() }),
 		"another's key without a link":   b.message("mail", func(n *driver.New) { n.Key = driver.NewID() }),
 		"a reissue under another's key":  b.message("mail", successor(driver.NewID(), driver.Reissue), func(n *driver.New) { n.Key = driver.NewID() }),
+		"a redelivery under its own key": b.message("mail", successor(driver.NewID(), driver.Redelivery), func(n *driver.New) { n.Key = n.Ref }),
 		"an unknown profile":             b.message("mail", func(n *driver.New) { n.Profile = 3 }),
 		"an unknown link":                b.message("mail", func(n *driver.New) { n.Predecessor, n.Link = driver.NewID(), 3 }),
 		"a message with a retry owner 3": b.message("mail", func(n *driver.New) { n.Contract.Retry = 3 }),

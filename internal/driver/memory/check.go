@@ -64,7 +64,7 @@ func checkIntent(i *driver.Intent) error {
 		{"kind of 1 to 128 bytes", len(i.Kind) >= 1 && len(i.Kind) <= 128},
 		{"known link", i.Link <= driver.Reissue},
 		{"a link has a predecessor", (i.Link == driver.First) == (i.Predecessor == driver.ID{})},
-		{"only a redelivery has another's key", i.Link == driver.Redelivery || i.Key == i.Ref},
+		{"a redelivery and nothing else has another's key", (i.Link == driver.Redelivery) == (i.Key != i.Ref)},
 		{"work payload of at most 4096 bytes", !work || len(i.Payload) <= 4096},
 		{"work has a run and a key", !work || i.Run != (driver.ID{}) && len(i.WorkKey) >= 1 && len(i.WorkKey) <= 128},
 		{"work has no task", !work || i.Task == "" && i.Address == ""},

@@ -105,7 +105,7 @@ func number(n int) any {
 
 func intentRow(i *driver.Intent) map[string]any {
 	row := map[string]any{
-		"ref": i.Ref, "created_at": i.CreatedAt, "delivery_key": i.Key, "run_id": id(i.Run),
+		"ref": i.Ref, "created_at": i.CreatedAt, "delivery_key": id(i.CarriedKey()), "run_id": id(i.Run),
 		"predecessor": id(i.Predecessor), "profile": int(i.Profile), "link": int(i.Link), "task_index": i.Index,
 		"kind": i.Kind, "payload_digest": i.Digest[:], "payload": string(i.Payload),
 		"version": nil, "fingerprint": nil, "work_key": nil, "operation": nil, "actor": nil, "tenant": nil,

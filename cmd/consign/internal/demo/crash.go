@@ -92,7 +92,7 @@ func (d *desk) killWorker(ctx context.Context, ref consign.Ref) error {
 	}
 	acted, release := d.crm.hold()
 	defer release()
-	ctx, cancel := context.WithTimeout(ctx, 15*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, time.Minute) // a slow machine needs a while to start a process
 	defer cancel()
 	cmd := exec.CommandContext(ctx, self, "demo")
 	cmd.Env = append(os.Environ(), workerEnv+"="+string(told))
