@@ -1,8 +1,10 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/consign-go/consign/internal/driver"
 	"github.com/consign-go/consign/internal/lifecycle"
@@ -99,6 +101,9 @@ const (
 	small    = 10
 	large    = 100
 	largeSet = 50 // with VALUES
+
+	stretch  = 64 // rows of the table that one statement goes through
+	sparsest = 4  // and changes one in so many of, at least
 )
 
 // set carries transitions out and reports which held.
@@ -116,7 +121,12 @@ func (w *writer) setAt(ctx context.Context, ts []lifecycle.Transition, rows []in
 		if len(places) < fewest || w.oneByOne {
 			err = w.setEach(ctx, ts, places, program, held)
 		} else {
-			err = w.setAll(ctx, ts, places, rows, program, held)
+			if rows != nil {
+				places, err = w.setStretches(ctx, ts, places, rows, program, held)
+			}
+			if err == nil && len(places) > 0 {
+				err = w.setAll(ctx, ts, places, rows, program, held)
+			}
 		}
 		if err != nil {
 			return nil, err
@@ -141,7 +151,7 @@ func (w *writer) setAt(ctx context.Context, ts []lifecycle.Transition, rows []in
 // setEach changes rows one by one.
 func (w *writer) setEach(ctx context.Context, ts []lifecycle.Transition, places []int, program *string, held []bool) error {
 	for _, i := range places {
-		text, args := changeOf(&ts[i], w.now, program, "?").one(ts[i].Ref)
+		text, args := changeOf(&ts[i], w.now, program, "?", hash(ts[i].Set.Digest)).one(ts[i].Ref)
 		n, err := w.exec(ctx, text, args...)
 		if err != nil {
 			return err
@@ -149,6 +159,62 @@ func (w *writer) setEach(ctx context.Context, ts []lifecycle.Transition, places 
 		held[i] = n == 1
 	}
 	return nil
+}
+
+// setStretches changes those rows of one shape that stand close together, and returns
+// the places of the others.
+func (w *writer) setStretches(ctx context.Context, ts []lifecycle.Transition, places []int, rows []int64, program *string, held []bool) ([]int, error) {
+	slices.SortFunc(places, func(a, b int) int { return cmp.Compare(rows[a], rows[b]) })
+	others := places[:0]
+	for len(places) > 0 {
+		first, n := rows[places[0]], 1
+		for n < len(places) && rows[places[n]]-first < stretch {
+			n++
+		}
+		part := places[:n]
+		places = places[n:]
+		if n < fewest || rows[part[n-1]]-first >= int64(n)*sparsest {
+			others = append(others, part...)
+			continue
+		}
+		if err := w.setStretch(ctx, ts, part, rows, program); err != nil {
+			return nil, err
+		}
+		for _, i := range part {
+			held[i] = true
+		}
+	}
+	return others, nil
+}
+
+// setStretch changes rows of one stretch, all of them or none.
+func (w *writer) setStretch(ctx context.Context, ts []lifecycle.Transition, places []int, rows []int64, program *string) error {
+	t, first, last := &ts[places[0]], rows[places[0]], rows[places[len(places)-1]]
+	var marks uint64
+	var digests, refs []byte
+	if program == nil { // the places were learned earlier
+		refs = make([]byte, (last-first+1)*int64(len(t.Ref)))
+	}
+	if t.Set.Started {
+		digests = make([]byte, (last-first+1)*int64(len(t.Set.Digest)))
+	}
+	for _, i := range places {
+		at := rows[i] - first
+		marks |= 1 << at
+		if refs != nil {
+			copy(refs[at*int64(len(t.Ref)):], ts[i].Ref[:])
+		}
+		if digests != nil {
+			copy(digests[at*int64(len(t.Set.Digest)):], ts[i].Set.Digest[:])
+		}
+	}
+	c := changeOf(t, w.now, program, "nullif(substr(?, (rowid - ?) * 32 + 1, 32), zeroblob(32))", digests, first)
+	text, args := c.stretch(first, last, marks, refs)
+	n, err := w.exec(ctx, text, args...)
+	if err == nil && n != len(places) {
+		err = errUneven
+	}
+	return err
 }
 
 // setAll changes rows of one shape together, all of them or none. A claim has just read

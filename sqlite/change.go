@@ -19,10 +19,10 @@ type change struct {
 	setArgs, whereArgs []any
 }
 
-// changeOf says in SQL what t says. digest is the expression that a start binds; "?"
-// stands for the digest of t. Only a start sets one: whatever else happens, the core
-// hands back the digest that is there.
-func changeOf(t *lifecycle.Transition, now int64, program *string, digest string) *change {
+// changeOf says in SQL what t says. digest is the expression that a start binds, with
+// its arguments. Only a start sets one: whatever else happens, the core hands back the
+// digest that is there.
+func changeOf(t *lifecycle.Transition, now int64, program *string, digest string, digestArgs ...any) *change {
 	c, set := &change{}, &t.Set
 	c.to("status", int64(set.Status))
 	if set.Status.Terminal() {
@@ -47,9 +47,7 @@ func changeOf(t *lifecycle.Transition, now int64, program *string, digest string
 	if set.Started {
 		c.to("started_at", now)
 		c.set.WriteString(", digest = " + digest)
-		if digest == "?" {
-			c.setArgs = append(c.setArgs, hash(set.Digest))
-		}
+		c.setArgs = append(c.setArgs, digestArgs...)
 	}
 	if set.SetContract {
 		c.contract(&set.Contract)
@@ -149,7 +147,8 @@ func (c *change) demands(t *lifecycle.Transition, now int64) {
 
 // The table is updated by its primary key whatever the planner thinks of the rest.
 // Where a row is refused, those before it stay changed (OR FAIL): the transaction is
-// undone as a whole, and SQLite need not keep a copy of each page for the statement.
+// undone as a whole, and SQLite need not keep a copy of each page for the statement,
+// unless that calls a function.
 const (
 	setSQL    = ` SET revision = revision + 1`
 	updateSQL = `UPDATE OR FAIL {s}delivery INDEXED BY sqlite_autoindex_{s}delivery_1` + setSQL
@@ -161,6 +160,19 @@ const (
 func (c *change) one(ref driver.ID) (string, []any) {
 	args := append(c.setArgs, ref[:])
 	return updateSQL + c.set.String() + byEach + c.where.String(), append(args, c.whereArgs...)
+}
+
+// stretch changes those rows alike that a word marks: its lowest bit stands for the row
+// first of the table, and so on. To go through a part of the table costs less than to
+// look for each row. refs, if not nil, are compared: 16 bytes for each row.
+func (c *change) stretch(first, last int64, marks uint64, refs []byte) (string, []any) {
+	args := append(c.setArgs, first, last, int64(marks), first)
+	where := " WHERE rowid BETWEEN ? AND ? AND (? >> (rowid - ?)) & 1"
+	if refs != nil {
+		where += " AND ref = substr(?, (rowid - ?) * 16 + 1, 16)"
+		args = append(args, refs, first)
+	}
+	return updateAt + c.set.String() + where + c.where.String(), append(args, c.whereArgs...)
 }
 
 // A start among many travels as the ref of its row and the digest that it binds, in one.

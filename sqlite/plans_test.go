@@ -94,7 +94,9 @@ var hot = map[string]string{
 	"SELECT g.ref":                                                                                                         "SEARCH g USING INDEX consign_delivery_gate (gate_task=? AND gate_index>?)",
 	"NOT EXISTS":                                                                                                           "SEARCH g USING INDEX consign_delivery_gate (gate_task=? AND gate_index<?)",
 	"UPDATE OR FAIL consign_delivery INDEXED":                                                                              "SEARCH consign_delivery USING INDEX sqlite_autoindex_consign_delivery_1 (ref=?)",
-	"UPDATE OR FAIL consign_delivery NOT INDEXED":                                                                          "SEARCH consign_delivery USING INTEGER PRIMARY KEY (rowid=?)",
+	"WHERE rowid BETWEEN ? AND ?":                                                                                          "SEARCH consign_delivery USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)",
+	"WHERE rowid IN (":                                                                                                     "SEARCH consign_delivery USING INTEGER PRIMARY KEY (rowid=?)",
+	"WHERE rowid = v.k":                                                                                                    "SEARCH consign_delivery USING INTEGER PRIMARY KEY (rowid=?)",
 	"LIMIT 2 OFFSET ?":                                                                                                     "SEARCH d USING COVERING INDEX consign_delivery_due ((route,due_at,ref)>(?,?,?))",
 	"<= (?5, ?6, ?7)":                                                                                                      "SEARCH d USING INDEX consign_delivery_due ((route,due_at,ref)>(?,?,?) AND (route,due_at,ref)<(?,?,?))",
 	"d.created_at < ? AND d.review_at IS NULL":                                                                             "SEARCH d USING INDEX consign_delivery_terminal (profile=? AND terminal=? AND created_at<?)",
@@ -115,6 +117,7 @@ func TestPlans(t *testing.T) {
 	b := suite.Migrated(t, db, "").Driver(driver.Key{})
 	useEverything(t, b)
 	useDesk(t, b.(driver.Desk))
+	useScattered(t, b)
 	statements := r.statements()
 	if len(statements) < 50 {
 		t.Errorf("only %d statements were seen", len(statements))
