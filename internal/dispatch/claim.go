@@ -67,12 +67,11 @@ func (e *Engine) lookedUpTo(life lives, d time.Duration) time.Time {
 // refs if there are any; nil: there is none. The caller has filled e.suspect, which
 // is emptied once the delivery can take no other one down any more.
 func (e *Engine) claimSuspect(refs []driver.ID, life lives, patience time.Duration) (*Task, error) {
-	routes, err := e.fronts(life.stop, 1)
-	if len(refs) == 0 {
-		e.mu.Lock()
-		e.routes.passed(routes)
-		e.mu.Unlock()
+	ask := e.routes.passed
+	if len(refs) > 0 {
+		ask = e.routes.fronts
 	}
+	routes, err := e.routing(life.stop, 1, ask)
 	var tasks []*Task
 	if err == nil {
 		tasks, err = e.take(&driver.ClaimRequest{Routes: routes, Limit: 1, Refs: refs, Suspects: true}, life, patience)
@@ -124,15 +123,19 @@ func (e *Engine) awaitSuspects(ctx context.Context) error {
 	}
 }
 
-// fronts is every route that is not paused, from its front.
+// fronts asks every route that is not paused for n, from its front.
 func (e *Engine) fronts(ctx context.Context, n int) ([]driver.RouteLimit, error) {
+	return e.routing(ctx, n, e.routes.fronts)
+}
+
+// routing is what is asked of the routes that are not paused.
+func (e *Engine) routing(ctx context.Context, n int, ask func(n int) []driver.RouteLimit) ([]driver.RouteLimit, error) {
 	if err := e.heed(ctx); err != nil {
 		return nil, err
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	limits, _ := e.routes.limits(n, true)
-	return limits, nil
+	return ask(n), nil
 }
 
 // take claims what r asks for under a fresh token. It is not cut short when the

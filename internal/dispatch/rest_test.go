@@ -3,6 +3,7 @@ package dispatch
 import (
 	"context"
 	"errors"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -31,22 +32,35 @@ func TestClaimAfterASlowOneLeavesNoSlotsEmpty(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		k := kinds[2]
 		var claims, sent atomic.Int64
-		var ended time.Time
+		var mu sync.Mutex
+		busy := 0           // of sixteen slots
+		var since time.Time // slots are free, and no claim is under way
 		h := &hooked{Store: r.store}
 		h.claim = func(ctx context.Context, req driver.ClaimRequest) ([]driver.Claimed, error) {
 			if req.Suspects || len(req.Next) > 0 {
 				return r.store.Claim(ctx, req)
 			}
-			if n := claims.Add(1); n > 2 && n < 12 && time.Since(ended) > longestGather {
-				r.Errorf("claim %d began %s after the one before, with slots free", n, time.Since(ended))
+			mu.Lock()
+			if n := claims.Add(1); n > 2 && n < 12 && time.Since(since) > longestGather {
+				r.Errorf("claim %d began after slots had been free for %s", n, time.Since(since))
 			}
-			time.Sleep(2 * time.Second) // four deliveries end meanwhile, of sixteen
-			defer func() { ended = time.Now() }()
-			return r.store.Claim(ctx, req)
+			mu.Unlock()
+			time.Sleep(2 * time.Second) // some deliveries end meanwhile
+			claimed, err := r.store.Claim(ctx, req)
+			mu.Lock()
+			defer mu.Unlock()
+			busy, since = busy+len(claimed), time.Now()
+			return claimed, err
 		}
 		refs := r.enqueue(k, 100)
 		stop := r.serve(r.engineOn(h, r.servedBy(k, func(context.Context, *Task, Attempt) error {
 			time.Sleep(time.Duration(1+sent.Add(1)%16) * 500 * time.Millisecond)
+			mu.Lock()
+			defer mu.Unlock()
+			if busy == 16 {
+				since = time.Now()
+			}
+			busy--
 			return nil
 		})))
 		r.settled(5*time.Minute, refs...)

@@ -3,6 +3,7 @@ package dispatch
 import (
 	"bytes"
 	"cmp"
+	"iter"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -108,19 +109,31 @@ func (rs *routes) begin(held int) (front bool) {
 	return true
 }
 
-// limits names the routes that are not paused, each with the whole limit. It begins
-// anywhere, so that none starves the others in whatever rhythm different looks follow
-// one another, and where a program makes one only. behind: some go on behind the last
-// claim.
+// open goes through the routes that are not paused. It begins anywhere, so that none
+// starves the others in whatever rhythm different looks follow one another, and where
+// a program makes one only.
+func (rs *routes) open() iter.Seq[*route] {
+	return func(yield func(*route) bool) {
+		first := rand.IntN(max(len(rs.list), 1))
+		for i := range rs.list {
+			r := rs.list[(first+i)%len(rs.list)]
+			if !rs.isPaused(r.served.Profile, r.served.Kind) && !yield(r) {
+				return
+			}
+		}
+	}
+}
+
+// limit asks for n from the front of r.
+func (r *route) limit(n int) driver.RouteLimit {
+	return driver.RouteLimit{Route: r.name, Limit: n, Contract: r.served.Contract}
+}
+
+// limits asks each open route for n. behind: some go on behind the last claim.
 func (rs *routes) limits(n int, front bool) (limits []driver.RouteLimit, behind bool) {
 	limits = make([]driver.RouteLimit, 0, len(rs.list))
-	first := rand.IntN(max(len(rs.list), 1))
-	for i := range rs.list {
-		r := rs.list[(first+i)%len(rs.list)]
-		if rs.isPaused(r.served.Profile, r.served.Kind) {
-			continue
-		}
-		limit := driver.RouteLimit{Route: r.name, Limit: n, Contract: r.served.Contract}
+	for r := range rs.open() {
+		limit := r.limit(n)
 		if !front {
 			limit.After = r.after
 			behind = behind || r.after != driver.Position{}
@@ -130,20 +143,26 @@ func (rs *routes) limits(n int, front bool) (limits []driver.RouteLimit, behind 
 	return limits, behind
 }
 
-// passed bounds what a look for suspects goes over: while there is a backlog, by
-// where claims have come to. What lies behind, they have not come to either, and all
-// of it would be looked at for what is rarely there.
-func (rs *routes) passed(limits []driver.RouteLimit) {
+// fronts asks each open route for n from its front.
+func (rs *routes) fronts(n int) []driver.RouteLimit {
+	limits, _ := rs.limits(n, true)
+	return limits
+}
+
+// passed is fronts for as far as claims have come, while there is a backlog. What lies
+// behind that, they have not come to either, and a look for suspects would go over all
+// of it for what is rarely there.
+func (rs *routes) passed(n int) []driver.RouteLimit {
 	if rs.ended {
-		return
+		return rs.fronts(n)
 	}
-	for i := range limits {
-		for _, r := range rs.list {
-			if r.name == limits[i].Route {
-				limits[i].Until = r.after.DueAt
-			}
-		}
+	limits := make([]driver.RouteLimit, 0, len(rs.list))
+	for r := range rs.open() {
+		limit := r.limit(n)
+		limit.Until = r.after.DueAt
+		limits = append(limits, limit)
 	}
+	return limits
 }
 
 // look is what a claim has shown about the due index.
