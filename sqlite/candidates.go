@@ -20,8 +20,9 @@ import (
 // claimableSQL is true of a delivery d that a claim may take. ?1 is the database's
 // now, ?2 the route, ?3 and ?4 the position to go on behind, ?5 whether the request
 // brings a contract, ?6 the crash budget, ?7 by when the lease of a started delivery
-// must have ended, ?8 by when the delivery must be due. {suspect} is true of suspects, or of all others: it comes first,
-// because a look for suspects goes over everything that is due.
+// must have ended, ?8 by when the delivery must be due. {suspect} is true of suspects,
+// or of all others: it comes first, because a look for suspects goes over everything
+// that is due.
 const claimableSQL = `d.route = ?2 AND d.due_at IS NOT NULL AND d.due_at <= ?8 AND (d.due_at, d.ref) > (?3, ?4)
     AND {suspect} AND (d.lease_until IS NULL OR d.lease_until <= ?1) AND (d.deadline IS NULL OR d.deadline > ?1)
     AND CASE d.status
